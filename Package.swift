@@ -1,0 +1,61 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+#if !os(Linux)
+    #error("swift-mqtt-traversal runs on Linux only: its event loop is built on epoll, eventfd and timerfd.")
+#endif
+
+let strict: [SwiftSetting] = [
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+]
+
+func module(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+    .target(name: name, dependencies: dependencies, swiftSettings: strict)
+}
+
+func program(_ name: String, _ dependencies: [Target.Dependency], path: String? = nil) -> Target {
+    .executableTarget(name: name, dependencies: dependencies, path: path, swiftSettings: strict)
+}
+
+func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+    .testTarget(name: name, dependencies: dependencies, swiftSettings: strict)
+}
+
+let package = Package(
+    name: "swift-mqtt-traversal",
+    products: [
+        .library(name: "MQTTTraversal", targets: ["MQTTTraversal"]),
+        .library(name: "MQTTLoopback", targets: ["MQTTLoopback"]),
+        .executable(name: "wsprobe", targets: ["wsprobe"]),
+    ],
+    targets: [
+        .systemLibrary(
+            name: "CTraversalOpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(
+            name: "CTraversalZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
+        .target(name: "CTraversalShims", dependencies: ["CTraversalOpenSSL"]),
+
+        module("MQTTCore", []),
+        module("WebSocketCore", ["CTraversalOpenSSL", "CTraversalZlib"]),
+        module("MQTTTransport", ["WebSocketCore", "CTraversalOpenSSL", "CTraversalShims"]),
+        module("MQTTTraversal", ["MQTTTransport", "MQTTCore"]),
+        module("MQTTProbe", ["MQTTTraversal", "MQTTTransport", "MQTTCore"]),
+        module("MQTTLoopback", ["MQTTTransport", "MQTTCore", "CTraversalOpenSSL", "CTraversalShims"]),
+
+        program("wsprobe", ["MQTTProbe"]),
+        program("mqtt-sensor", ["MQTTTraversal"], path: "Examples/Sensor"),
+        program("mqtt-fan", ["MQTTTraversal"], path: "Examples/Fan"),
+        program("mqtt-dashboard", ["MQTTTraversal"], path: "Examples/Dashboard"),
+        program("mqtt-demo", ["MQTTTraversal", "MQTTLoopback"], path: "Examples/Demo"),
+
+        tests("MQTTCoreTests", ["MQTTCore"]),
+        tests("WebSocketCoreTests", ["WebSocketCore"]),
+        tests("MQTTTransportTests", ["MQTTTransport", "MQTTLoopback"]),
+        tests("MQTTLoopbackTests", ["MQTTLoopback", "MQTTTransport", "MQTTCore"]),
+        tests("ScenarioTests", ["MQTTTraversal", "MQTTLoopback", "MQTTTransport", "MQTTCore"]),
+    ],
+    swiftLanguageModes: [.v6]
+)

@@ -1,0 +1,33 @@
+// What Swift cannot import by itself: OpenSSL's function-like macros, and Linux headers that are
+// missing from the Glibc module.
+#pragma once
+
+#include <openssl/bio.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+
+static inline int traversal_ssl_set_server_name(SSL *ssl, const char *name) {
+    return (int)SSL_set_tlsext_host_name(ssl, name);
+}
+
+static inline int traversal_ctx_set_min_version(SSL_CTX *context, int version) {
+    return (int)SSL_CTX_set_min_proto_version(context, version);
+}
+
+static inline void traversal_ssl_configure(SSL *ssl) {
+    SSL_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                          SSL_MODE_RELEASE_BUFFERS);
+}
+
+static inline long traversal_bio_mem_data(BIO *bio, const char **data) {
+    return BIO_get_mem_data(bio, (char **)data);
+}
+
+static inline void traversal_bio_reset(BIO *bio) { (void)BIO_reset(bio); }
+
+static inline void traversal_bio_set_eof_return(BIO *bio, int value) {
+    BIO_set_mem_eof_return(bio, value);
+}
