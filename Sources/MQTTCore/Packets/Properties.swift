@@ -67,3 +67,11 @@ package enum Property: Sendable, Hashable {
     /// 0 or 1.
     case sharedSubscriptionAvailable(UInt8)
 }
+
+extension Properties {
+    /// Whether a property with this identifier is there.
+    @inline(__always)
+    package func contains(_ identifier: PropertyIdentifier) -> Bool {
+        entries.contains { $0.identifier == identifier }
+    }
+}
