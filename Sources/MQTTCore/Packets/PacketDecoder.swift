@@ -129,7 +129,8 @@ extension PacketDecoder {
             var assembled: [UInt8] = []
             swap(&assembled, &carry)
             let packet = try assembled.withUnsafeBufferPointer { bytes throws(DecodeError) in
-                try read(header, UnsafeRawBufferPointer(UnsafeBufferPointer(rebasing: bytes[header.length...])))
+                let body = UnsafeBufferPointer(rebasing: bytes[header.length...])
+                return try read(header, UnsafeRawBufferPointer(body))
             }
             if assembled.capacity <= Self.idleCarryCapacity {
                 assembled.removeAll(keepingCapacity: true)
