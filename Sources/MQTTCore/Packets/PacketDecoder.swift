@@ -44,6 +44,9 @@ package struct PacketDecoder: Sendable {
     /// Whether a packet has begun to arrive whose end is missing.
     package var hasPartialPacket: Bool { !carry.isEmpty }
 
+    /// Bytes of memory held for a packet whose end is missing.
+    package var bufferedCapacity: Int { carry.capacity }
+
     /// The next packet, or nil when all of the input has been taken without completing one.
     ///
     /// `input` advances past what was consumed. After an error the stream can't be read any further:

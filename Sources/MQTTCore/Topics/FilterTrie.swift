@@ -33,6 +33,9 @@ package struct FilterTrie<Value: Hashable & Sendable>: Sendable {
 
     package init() {}
 
+    /// How many levels, the root included, memory is held for.
+    package var levelCount: Int { nodes.count }
+
     package var isEmpty: Bool { count == 0 }
 
     package mutating func insert(_ value: Value, for filter: TopicFilter) {
