@@ -1,0 +1,238 @@
+extension ClientSession {
+    /// Encodes CONNECT on a fresh network connection (section 3.1).
+    ///
+    /// - Parameter connackTimeout: how long CONNACK may take.
+    package mutating func open(
+        userName: String?, password: [UInt8]?, now: Instant, connackTimeout: Duration,
+        into output: inout SessionOutput
+    ) {
+        if state != .closed { closed(now: now, into: &output) }
+        let startsClean = nextCleanStart
+        connection = ConnectionState(
+            after: connection, startedClean: startsClean,
+            keepAlive: KeepAlive(
+                seconds: configuration.keepAlive, responseTimeout: configuration.pingResponseTimeout,
+                now: now))
+        let connect = Connect(
+            version: configuration.version, clientIdentifier: clientIdentifier, cleanStart: startsClean,
+            keepAlive: configuration.keepAlive, will: configuration.will, userName: userName,
+            password: password, properties: connectProperties)
+        state = .awaitingConnack(deadline: now + connackTimeout)
+        send(.connect(connect), into: &output)
+    }
+
+    /// Ends the connection by DISCONNECT (section 3.14); nothing is sent after it [MQTT-3.14.4-1].
+    package mutating func disconnect(
+        reason: ReasonCode = .normalDisconnection, properties: Properties = Properties(), now: Instant,
+        into output: inout SessionOutput
+    ) {
+        switch state {
+        case .closed, .closing: return
+        case .awaitingConnack, .established: break
+        }
+        var disconnect = Disconnect(reasonCode: reason, properties: properties)
+        switch configuration.version {
+        case .v3_1_1:
+            connection.keepsSessionAfterDisconnect = !connection.startedClean
+        case .v5:
+            let expiry = configuration.sessionExpiryInterval
+            let after = expiry == 0 ? 0 : configuration.sessionExpiryAfterDisconnect
+            disconnect.properties.entries.removeAll {
+                if case .sessionExpiryInterval = $0 { true } else { false }
+            }
+            if after != expiry { disconnect.properties.entries.append(.sessionExpiryInterval(after)) }
+            connection.keepsSessionAfterDisconnect = after != 0
+            fit(&disconnect)
+        }
+        send(.disconnect(disconnect), into: &output)
+        guard state != .closing else { return }
+        state = .closing
+        output.actions.append(.close(nil))
+    }
+
+    /// The network connection is gone: what belongs to it dies, the session stays unless it ends with it.
+    package mutating func closed(now: Instant, into output: inout SessionOutput) {
+        guard state != .closed else { return }
+        state = .closed
+        for identifier in connection.requests.keys { session.identifiers.free(identifier) }
+        pending.putBack(Array(connection.requests.values))
+        for publish in pending.removePublishes(where: { $0.publish?.qos == .atMostOnce }) {
+            output.actions.append(.failed(publish.token, .connectionLost))
+        }
+        carryOverDeliveries()
+        if connection.isEstablished, session.isActive, !sessionSurvives {
+            let wasIntended = connection.keepsSessionAfterDisconnect != nil
+            endSession(into: &output)
+            _ = persist(.ended, into: &output)
+            if !wasIntended { output.actions.append(.sessionLost) }
+        }
+        connection = ConnectionState(
+            after: connection, keepAlive: KeepAlive(seconds: 0, responseTimeout: .zero, now: now))
+    }
+
+    mutating func receiveFirst(
+        _ packet: ControlPacket, now: Instant, into output: inout SessionOutput
+    ) {
+        switch packet {
+        case .connack(let connack): receiveConnack(connack, now: now, into: &output)
+        case .auth: fail(.unexpectedAuth, into: &output)
+        case .connect, .publish, .puback, .pubrec, .pubrel, .pubcomp, .subscribe, .suback, .unsubscribe,
+            .unsuback, .pingreq, .pingresp, .disconnect:
+            fail(.packetBeforeConnack, into: &output)
+        }
+    }
+
+    private mutating func receiveConnack(
+        _ connack: Connack, now: Instant, into output: inout SessionOutput
+    ) {
+        let isRefusal =
+            switch configuration.version {
+            case .v3_1_1: connack.reasonCode != .success
+            case .v5: connack.reasonCode.isError
+            }
+        if isRefusal {
+            output.actions.append(.refused(connack))
+            end(.refused(connack.reasonCode), reason: nil, into: &output)
+            return
+        }
+        // From here on the server reads a DISCONNECT.
+        state = .established
+        if let violation = check(connack) {
+            if violation == .sessionPresentWithoutSession { session.mustStartClean = true }
+            fail(violation, into: &output)
+            return
+        }
+        acceptConnack(connack, now: now, into: &output)
+    }
+
+    private mutating func acceptConnack(
+        _ connack: Connack, now: Instant, into output: inout SessionOutput
+    ) {
+        if configuration.version == .v5 { connection.limits = NegotiatedLimits(connack.properties) }
+        connection.isEstablished = true
+        connection.keepAlive = KeepAlive(
+            seconds: connection.limits.serverKeepAlive ?? configuration.keepAlive,
+            responseTimeout: configuration.pingResponseTimeout, now: now)
+        if let assigned = connection.limits.assignedClientIdentifier,
+            assigned != session.assignedClientIdentifier
+        {
+            session.assignedClientIdentifier = assigned
+            _ = persist(.clientIdentifierAssigned(assigned), into: &output)
+        }
+        output.actions.append(.established(connack, resumed: connack.sessionPresent))
+        if connack.sessionPresent {
+            if !session.isActive { session.isAdopted = true }
+        } else {
+            if session.isActive {
+                let wasIntended = connection.startedClean
+                endSession(into: &output)
+                if !wasIntended { output.actions.append(.sessionLost) }
+            }
+            _ = persist(.began, into: &output)
+        }
+        session.isActive = true
+        session.hasBeenEstablished = true
+        session.mustStartClean = false
+        if connack.sessionPresent {
+            resumeOutgoing(into: &output)
+        } else {
+            restoreSubscriptions()
+        }
+    }
+
+    private func check(_ connack: Connack) -> SessionViolation? {
+        if connack.reasonCode != .success { return .connackReasonCode(connack.reasonCode) }
+        if connack.sessionPresent {
+            if connection.startedClean { return .sessionPresentAfterCleanStart }
+            if !session.isActive, !configuration.adoptsServerSession { return .sessionPresentWithoutSession }
+        }
+        guard configuration.version == .v5 else { return nil }
+        var assigned: String?
+        for property in connack.properties.entries {
+            if case .assignedClientIdentifier(let value) = property { assigned = value }
+            if case .authenticationMethod = property { return .unexpectedAuthenticationMethod }
+        }
+        if let assigned {
+            // Repeating what we asked for does no harm.
+            if !clientIdentifier.isEmpty, assigned != clientIdentifier { return .clientIdentifierReplaced }
+        } else if clientIdentifier.isEmpty {
+            return .clientIdentifierNotAssigned
+        }
+        return nil
+    }
+
+    /// 5.0 starts clean once and resumes from then on; 3.1.1 does the same at each connection.
+    private var nextCleanStart: Bool {
+        if session.mustStartClean { return true }
+        switch configuration.version {
+        case .v3_1_1: return configuration.cleanStart
+        case .v5:
+            return configuration.cleanStart && !(session.hasBeenEstablished && session.isActive)
+        }
+    }
+
+    private var connectProperties: Properties {
+        guard configuration.version == .v5 else { return Properties() }
+        var entries: [Property] = []
+        if configuration.sessionExpiryInterval > 0 {
+            entries.append(.sessionExpiryInterval(configuration.sessionExpiryInterval))
+        }
+        if configuration.receiveMaximum != 65535 {
+            entries.append(.receiveMaximum(configuration.receiveMaximum))
+        }
+        if let size = configuration.maximumPacketSize { entries.append(.maximumPacketSize(size)) }
+        if configuration.topicAliasMaximum > 0 {
+            entries.append(.topicAliasMaximum(configuration.topicAliasMaximum))
+        }
+        return Properties(entries + configuration.connectProperties.entries)
+    }
+
+    private var sessionSurvives: Bool {
+        if let kept = connection.keepsSessionAfterDisconnect { return kept }
+        return switch configuration.version {
+        case .v3_1_1: !connection.startedClean
+        case .v5: (connection.limits.sessionExpiryInterval ?? configuration.sessionExpiryInterval) != 0
+        }
+    }
+
+    /// Drops the session's state: messages in flight become new ones or fail, as configured.
+    private mutating func endSession(into output: inout SessionOutput) {
+        var requeued: [PendingPublish] = []
+        for (_, message) in session.outgoing.messages(from: session.outgoing.unacknowledged) {
+            guard let token = message.token else { continue }
+            switch configuration.onSessionLost {
+            case .requeue:
+                var publish = message.publish
+                publish.packetIdentifier = nil
+                requeued.append(PendingPublish(publish: publish, token: token, stamp: message.stamp))
+            case .fail:
+                output.actions.append(.failed(token, .sessionLost))
+            }
+        }
+        // The server had these and may have passed them on: sending again could deliver twice.
+        for (_, message) in session.outgoing.messages(from: session.outgoing.released) {
+            if let token = message.token { output.actions.append(.failed(token, .sessionLost)) }
+        }
+        pending.prepend(requeued)
+        session.outgoing.removeAll()
+        session.identifiers.removeAll()
+        session.incoming = [:]
+        session.carriedOver = [:]
+        session.subscriptionIdentifiers = []
+        session.isAdopted = false
+        session.isActive = false
+    }
+
+    /// Leaves out what would make DISCONNECT too large for the server [MQTT-3.14.2-3], [MQTT-3.14.2-4].
+    private func fit(_ disconnect: inout Disconnect) {
+        guard let limit = connection.limits.maximumPacketSize,
+            ControlPacket.disconnect(disconnect).encodedSize(for: .v5) > Int(limit)
+        else { return }
+        disconnect.properties.entries.removeAll {
+            switch $0 {
+            case .reasonString, .userProperty: true
+            default: false
+            }
+        }
+    }
+}

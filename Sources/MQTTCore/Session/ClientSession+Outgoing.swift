@@ -1,0 +1,244 @@
+// Messages to the server: section 4.3 as a sender, 4.4, 4.9.
+extension ClientSession {
+    /// Whether `encodePending` would encode something now.
+    package var hasPending: Bool {
+        guard state == .established else { return false }
+        if connection.resendNext != 0 { return hasSendQuota || canSendRequest }
+        if canSendRequest { return true }
+        guard let next = pending.nextPublish else { return false }
+        return next.qos == .atMostOnce || canSendNewMessage
+    }
+
+    /// Encodes what is sent again first, then new operations in their order, until the output holds
+    /// `byteLimit` bytes or nothing more may be sent. The last packet may exceed the limit.
+    package mutating func encodePending(
+        upTo byteLimit: Int, now: Instant, into output: inout SessionOutput
+    ) {
+        while state == .established, output.bytes.count < byteLimit {
+            guard encodeNext(into: &output) else { return }
+        }
+    }
+
+    private mutating func encodeNext(into output: inout SessionOutput) -> Bool {
+        if connection.resendNext != 0, hasSendQuota {
+            resendNext(into: &output)
+            return true
+        }
+        // A used-up quota holds up publishes only [MQTT-3.3.4-8]; QoS 0 keeps its place behind them.
+        let publish = connection.resendNext == 0 ? pending.nextPublish : nil
+        let request = canSendRequest ? pending.requests.first : nil
+        if let publish, publish.qos == .atMostOnce || canSendNewMessage,
+            request.map({ publish.stamp < $0.stamp }) ?? true
+        {
+            guard let next = pending.popPublish(), let message = next.publish else { return false }
+            sendNew(message, token: next.token, stamp: next.stamp, into: &output)
+            return true
+        }
+        guard request != nil, let next = pending.requests.popFirst() else { return false }
+        sendRequest(next, into: &output)
+        return true
+    }
+
+    private var hasSendQuota: Bool { connection.inFlight < Int(connection.limits.receiveMaximum) }
+    private var canSendNewMessage: Bool { hasSendQuota && !session.identifiers.isExhausted }
+    private var canSendRequest: Bool { !pending.requests.isEmpty && !session.identifiers.isExhausted }
+
+    private mutating func sendNew(
+        _ message: consuming Publish, token: OperationToken, stamp: UInt64, into output: inout SessionOutput
+    ) {
+        if let error = refusal(of: message) {
+            output.actions.append(.failed(token, error))
+            return
+        }
+        // DUP says nothing but that this very packet is sent again [MQTT-3.3.1-3].
+        message.isDuplicate = false
+        let qos = message.qos
+        message.packetIdentifier = qos == .atMostOnce ? nil : session.identifiers.next()
+        let isStoredFirst = qos != .atMostOnce && configuration.durability == .durable
+        let start = output.bytes.count
+        do {
+            try output.append(.publish(message), for: configuration.version)
+        } catch {
+            output.actions.append(.failed(token, .notEncodable(error)))
+            return
+        }
+        let size = output.bytes.count - start
+        if let limit = connection.limits.maximumPacketSize, size > Int(limit) {
+            output.removeLastPacket(from: start)
+            output.actions.append(.failed(token, .packetTooLarge(size: size, limit: limit)))
+            return
+        }
+        guard let identifier = message.packetIdentifier else {
+            connection.keepAlive.encodedBytes()
+            output.actions.append(.published(token, .success, Properties()))
+            return
+        }
+        var storedBy: UInt64 = 0
+        if isStoredFirst {
+            output.removeLastPacket(from: start)
+            storedBy = persist(.outgoingStored(message), into: &output)
+            connection.held.append(HeldPacket(token: storedBy, content: .publish(identifier)))
+        } else {
+            connection.keepAlive.encodedBytes()
+        }
+        session.identifiers.take(identifier)
+        connection.inFlight += 1
+        session.outgoing.append(
+            OutgoingPublish(
+                publish: message, token: token, stamp: stamp,
+                stage: qos == .atLeastOnce ? .awaitingPuback : .awaitingPubrec, storedBy: storedBy,
+                wasSent: !isStoredFirst, connection: connection.number),
+            identifier: identifier)
+    }
+
+    private func refusal(of message: borrowing Publish) -> SessionError? {
+        let limits = connection.limits
+        if message.qos > limits.maximumQoS { return .qosNotSupported(maximum: limits.maximumQoS) }
+        if message.retain, !limits.retainAvailable { return .retainNotAvailable }
+        for property in message.properties.entries {
+            if case .topicAlias = property { return .topicAliasNotAvailable }
+        }
+        return nil
+    }
+
+    // MARK: Sending again
+
+    /// Session Present is 1: PUBRELs go out at once, unacknowledged PUBLISHes by `encodePending`
+    /// [MQTT-4.4.0-1].
+    mutating func resumeOutgoing(into output: inout SessionOutput) {
+        for (identifier, message) in session.outgoing.messages(from: session.outgoing.released) {
+            session.outgoing.update(identifier) { $0.connection = connection.number }
+            connection.inFlight += 1
+            send(
+                .pubrel(Acknowledgement(packetIdentifier: identifier)), after: message.storedBy,
+                into: &output)
+        }
+        connection.resendNext = session.outgoing.unacknowledged.first
+    }
+
+    private mutating func resendNext(into output: inout SessionOutput) {
+        let identifier = connection.resendNext
+        connection.resendNext = session.outgoing.next(after: identifier)
+        guard let message = session.outgoing[identifier] else { return }
+        session.outgoing.update(identifier) { $0.connection = connection.number }
+        connection.inFlight += 1
+        if message.storedBy > ledger.persisted {
+            connection.held.append(HeldPacket(token: message.storedBy, content: .publish(identifier)))
+        } else {
+            sendStored(identifier, into: &output)
+        }
+    }
+
+    /// Sends the PUBLISH of a message that has its identifier, with DUP 1 if it was sent before
+    /// [MQTT-3.3.1-1].
+    mutating func sendStored(_ identifier: PacketIdentifier, into output: inout SessionOutput) {
+        guard let message = session.outgoing[identifier], message.stage != .awaitingPubcomp else { return }
+        var publish = message.publish
+        publish.isDuplicate = message.wasSent
+        let start = output.bytes.count
+        do {
+            try output.append(.publish(publish), for: configuration.version)
+        } catch {
+            drop(identifier, with: .notEncodable(error), into: &output)
+            return
+        }
+        let size = output.bytes.count - start
+        if let error = refusal(of: publish) {
+            output.removeLastPacket(from: start)
+            drop(identifier, with: error, into: &output)
+        } else if let limit = connection.limits.maximumPacketSize, size > Int(limit) {
+            output.removeLastPacket(from: start)
+            drop(identifier, with: .packetTooLarge(size: size, limit: limit), into: &output)
+        } else {
+            connection.keepAlive.encodedBytes()
+            session.outgoing.update(identifier) { $0.wasSent = true }
+        }
+    }
+
+    /// Gives up a message that this connection may not carry. If it has been sent, its identifier stays
+    /// taken, since the server may hold it: a new QoS 2 message would look like its repetition.
+    private mutating func drop(
+        _ identifier: PacketIdentifier, with error: SessionError, into output: inout SessionOutput
+    ) {
+        guard let message = session.outgoing.remove(identifier) else { return }
+        if message.connection == connection.number { connection.inFlight -= 1 }
+        if !message.wasSent { session.identifiers.free(identifier) }
+        _ = persist(.outgoingCompleted(identifier), into: &output)
+        if let token = message.token { output.actions.append(.failed(token, error)) }
+    }
+
+    // MARK: Answers
+
+    mutating func receivePuback(_ answer: Acknowledgement, into output: inout SessionOutput) {
+        // A late second answer may meet another message under the same identifier: both are passed over.
+        guard session.outgoing.stage(of: answer.packetIdentifier) == .awaitingPuback else { return }
+        complete(answer, into: &output)
+    }
+
+    mutating func receivePubrec(_ answer: Acknowledgement, into output: inout SessionOutput) {
+        let identifier = answer.packetIdentifier
+        switch session.outgoing.stage(of: identifier) {
+        case .awaitingPubrec:
+            if configuration.version == .v5, answer.reasonCode.isError {
+                // That was the last of it [MQTT-4.4.0-2]: no PUBREL.
+                complete(answer, into: &output)
+                return
+            }
+            skipResending(identifier)
+            let stored = persist(.outgoingReleased(identifier), into: &output)
+            session.outgoing.release(identifier, storedBy: stored)
+            send(.pubrel(Acknowledgement(packetIdentifier: identifier)), after: stored, into: &output)
+        case .awaitingPubcomp:
+            let stored = session.outgoing[identifier]?.storedBy ?? 0
+            send(.pubrel(Acknowledgement(packetIdentifier: identifier)), after: stored, into: &output)
+        case .awaitingPuback:
+            break
+        case nil:
+            let reason: ReasonCode = configuration.version == .v5 ? .packetIdentifierNotFound : .success
+            if configuration.version == .v5, answer.reasonCode.isError { return }
+            send(
+                .pubrel(Acknowledgement(packetIdentifier: identifier, reasonCode: reason)), into: &output)
+        }
+    }
+
+    mutating func receivePubcomp(_ answer: Acknowledgement, into output: inout SessionOutput) {
+        guard session.outgoing.stage(of: answer.packetIdentifier) == .awaitingPubcomp else { return }
+        complete(answer, into: &output)
+    }
+
+    private mutating func complete(_ answer: Acknowledgement, into output: inout SessionOutput) {
+        let identifier = answer.packetIdentifier
+        skipResending(identifier)
+        guard let message = session.outgoing.remove(identifier) else { return }
+        session.identifiers.free(identifier)
+        // One of an earlier connection that this one hasn't carried yet costs it nothing.
+        if message.connection == connection.number { connection.inFlight -= 1 }
+        _ = persist(.outgoingCompleted(identifier), into: &output)
+        if let token = message.token {
+            output.actions.append(.published(token, answer.reasonCode, answer.properties))
+        }
+    }
+
+    private mutating func skipResending(_ identifier: PacketIdentifier) {
+        if connection.resendNext == identifier {
+            connection.resendNext = session.outgoing.next(after: identifier)
+        }
+    }
+
+    mutating func failInFlight(with error: SessionError, into output: inout SessionOutput) {
+        let outgoing = session.outgoing
+        let all = outgoing.messages(from: outgoing.unacknowledged) + outgoing.messages(from: outgoing.released)
+        for (identifier, message) in all {
+            guard let token = message.token else { continue }
+            session.outgoing.update(identifier) { $0.token = nil }
+            output.actions.append(.failed(token, error))
+        }
+    }
+}
+
+extension SessionOutput {
+    mutating func removeLastPacket(from start: Int) {
+        bytes.removeSubrange(start...)
+        packetEnds.removeLast()
+    }
+}

@@ -1,0 +1,221 @@
+/// The client's side of MQTT without sockets, clocks or threads.
+///
+/// Inputs are method calls with the present time; outputs are bytes and actions appended to a
+/// `SessionOutput` that the driver reuses. The session outlives connections: `open` starts one on a fresh
+/// network connection, `closed` says that it is gone.
+package struct ClientSession: Sendable {
+    package let configuration: SessionConfiguration
+    package internal(set) var state = SessionPhase.closed
+
+    var session = SessionState()
+    // Beside the phase rather than in its cases: taking it out and putting it back for each packet costs
+    // more than handling a QoS 0 message.
+    var connection: ConnectionState
+    var pending = PendingOperations()
+    var ledger = PersistenceLedger()
+
+    package init(configuration: SessionConfiguration) {
+        self.configuration = configuration
+        connection = ConnectionState(
+            keepAlive: KeepAlive(seconds: 0, responseTimeout: .zero, now: Instant.now))
+    }
+
+    package var limits: NegotiatedLimits { connection.limits }
+
+    /// The client identifier in use: the server's choice when ours is empty.
+    package var clientIdentifier: String {
+        configuration.clientIdentifier.isEmpty
+            ? session.assignedClientIdentifier ?? "" : configuration.clientIdentifier
+    }
+
+    /// Publishes not yet encoded.
+    package var queuedCount: Int { pending.queuedPublishes }
+    /// Their payloads and topic names.
+    package var queuedBytes: Int { pending.queuedBytes }
+    /// QoS 1 and 2 messages that the server has not finished.
+    package var inFlightCount: Int { session.outgoing.count }
+
+    package mutating func receive(
+        _ packet: ControlPacket, now: Instant, into output: inout SessionOutput
+    ) {
+        switch state {
+        case .established: receiveEstablished(packet, now: now, into: &output)
+        case .awaitingConnack: receiveFirst(packet, now: now, into: &output)
+        case .closed, .closing: break
+        }
+    }
+
+    /// Any bytes have arrived, be it a part of a packet: life for keep-alive. Called before `receive`.
+    package mutating func receivedBytes(now: Instant) { connection.keepAlive.received(now: now) }
+
+    /// Some bytes have left our buffer, others wait: a slow line is told from a dead one.
+    package mutating func sentBytes(now: Instant) { connection.keepAlive.progressed(now: now) }
+
+    /// All that was encoded so far has left our buffer.
+    package mutating func flushed(now: Instant) { connection.keepAlive.flushed(now: now) }
+
+    /// The decoder refused what arrived [MQTT-4.8.0-1], 5.0: section 4.13.
+    package mutating func decodeFailed(
+        _ error: DecodeError, now: Instant, into output: inout SessionOutput
+    ) {
+        end(.malformed(error), reason: error.reasonCode, into: &output)
+    }
+
+    /// Queues a message; its packet leaves in `encodePending`. QoS 0 needs a connection.
+    package mutating func publish(
+        _ publish: Publish, token: OperationToken, now: Instant, into output: inout SessionOutput
+    ) {
+        if publish.qos == .atMostOnce, state != .established {
+            output.actions.append(.failed(token, .notConnected))
+            return
+        }
+        pending.append(publish, token: token)
+    }
+
+    /// Takes an operation out of the queue.
+    ///
+    /// False when it isn't there: on the wire its packet identifier stays taken until the server answers.
+    package mutating func cancel(_ token: OperationToken) -> Bool { pending.cancel(token) }
+
+    /// The terminal end: every operation fails with the error.
+    package mutating func abandon(_ error: SessionError, into output: inout SessionOutput) {
+        for publish in pending.removePublishes(where: { _ in true }) {
+            output.actions.append(.failed(publish.token, error))
+        }
+        let requests = pending.requests.elements + connection.requests.values
+        for request in requests.sorted(by: { $0.stamp < $1.stamp }) {
+            if let token = request.token { output.actions.append(.failed(token, error)) }
+        }
+        pending.requests.removeAll()
+        for identifier in connection.requests.keys {
+            connection.requests[identifier]?.token = nil
+        }
+        failInFlight(with: error, into: &output)
+    }
+
+    package mutating func persisted(
+        _ token: PersistenceToken, now: Instant, into output: inout SessionOutput
+    ) {
+        ledger.persisted = max(ledger.persisted, token.rawValue)
+        guard state == .established else { return }
+        releaseHeld(into: &output)
+    }
+
+    package var nextDeadline: Instant? {
+        switch state {
+        case .awaitingConnack(let deadline): deadline
+        case .established: connection.keepAlive.nextDeadline
+        case .closed, .closing: nil
+        }
+    }
+
+    package mutating func deadlineReached(now: Instant, into output: inout SessionOutput) {
+        switch state {
+        case .awaitingConnack(let deadline):
+            if now >= deadline { end(.connackTimeout, reason: nil, into: &output) }
+        case .established:
+            switch connection.keepAlive.deadlineReached(now: now) {
+            case .nothing: break
+            case .sendPing: send(.pingreq, into: &output)
+            // No DISCONNECT: 0x8D is the server's to send, and nobody would read it.
+            case .peerIsDead: end(.pingResponseTimeout, reason: nil, into: &output)
+            }
+        case .closed, .closing: break
+        }
+    }
+}
+
+/// Where the connection of a session stands.
+package enum SessionPhase: Sendable, Hashable {
+    /// No network connection.
+    case closed
+    /// CONNECT is encoded; CONNACK has to come before the deadline.
+    case awaitingConnack(deadline: Instant)
+    case established
+    /// Nothing is sent or read any more; `closed` is awaited.
+    case closing
+}
+
+/// Which changes have been handed to a store and which of them are stored.
+struct PersistenceLedger: Sendable {
+    var last: UInt64 = 0
+    var persisted: UInt64 = 0
+}
+
+extension ClientSession {
+    /// Encodes a packet that has to go out as it is.
+    mutating func send(_ packet: ControlPacket, into output: inout SessionOutput) {
+        do {
+            try output.append(packet, for: configuration.version)
+            connection.keepAlive.encodedBytes()
+        } catch {
+            end(.notEncodable(error), reason: nil, into: &output)
+        }
+    }
+
+    /// Sends the packet as soon as the store holds what it depends on.
+    mutating func send(
+        _ packet: ControlPacket, after token: UInt64, into output: inout SessionOutput
+    ) {
+        if token <= ledger.persisted {
+            send(packet, into: &output)
+        } else {
+            connection.held.append(HeldPacket(token: token, content: .acknowledgement(packet)))
+        }
+    }
+
+    mutating func persist(_ change: SessionChange, into output: inout SessionOutput) -> UInt64 {
+        switch configuration.durability {
+        case .inMemory: return 0
+        case .durable:
+            ledger.last += 1
+            output.actions.append(.persist(PersistenceToken(rawValue: ledger.last), change))
+            return ledger.last
+        }
+    }
+
+    mutating func fail(_ violation: SessionViolation, into output: inout SessionOutput) {
+        end(.violation(violation), reason: violation.reasonCode, into: &output)
+    }
+
+    /// Ends the connection: 5.0 says why once CONNACK has come; 3.1.1 just closes, since its DISCONNECT
+    /// would suppress the Will Message.
+    mutating func end(_ error: SessionError, reason: ReasonCode?, into output: inout SessionOutput) {
+        switch state {
+        case .closed, .closing: return
+        case .established:
+            if let reason, configuration.version == .v5 {
+                do { try output.append(.disconnect(Disconnect(reasonCode: reason)), for: .v5) } catch {
+                    // A DISCONNECT without properties always fits; closing says enough otherwise.
+                }
+            }
+        case .awaitingConnack: break
+        }
+        state = .closing
+        output.actions.append(.close(error))
+    }
+
+    private mutating func releaseHeld(into output: inout SessionOutput) {
+        while state == .established, let first = connection.held.first, first.token <= ledger.persisted {
+            _ = connection.held.popFirst()
+            switch first.content {
+            case .publish(let identifier): sendStored(identifier, into: &output)
+            case .acknowledgement(let packet): send(packet, into: &output)
+            }
+        }
+    }
+}
+
+extension SessionOutput {
+    /// Appends the packet or, when it throws, nothing.
+    mutating func append(_ packet: ControlPacket, for version: ProtocolVersion) throws(EncodeError) {
+        let start = bytes.count
+        do {
+            try packet.encode(for: version, into: &bytes)
+        } catch {
+            bytes.removeSubrange(start...)
+            throw error
+        }
+        packetEnds.append(bytes.count)
+    }
+}

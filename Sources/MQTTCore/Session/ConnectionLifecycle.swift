@@ -1,0 +1,137 @@
+/// What the client intends with its connection: trying, holding, waiting to try again, ending.
+///
+/// Inputs are what happened; each answers with what to do now, if anything. Inputs that don't fit the
+/// phase (a late report of an attempt given up) are passed over.
+package struct ConnectionLifecycle: Sendable {
+    package let policy: ReconnectPolicy
+    package private(set) var phase = Phase.idle
+    /// Failures in a row, counted over short-lived connections too.
+    private var failures = 0
+    /// Whether this intent has had a connection.
+    private var hasConnected = false
+
+    package enum Phase: Sendable, Hashable {
+        case idle
+        /// Attempts count from 1 since the last connection.
+        case connecting(attempt: Int)
+        case connected(since: Instant)
+        /// The next attempt starts at `until`.
+        case waiting(until: Instant, attempt: Int)
+        /// DISCONNECT is on its way out.
+        case disconnecting
+        case ended(EndReason)
+    }
+
+    package enum EndReason: Sendable, Hashable {
+        case disconnected
+        case failed(ConnectionFailure)
+    }
+
+    package enum Command: Sendable, Hashable {
+        case startAttempt(Int)
+        /// Give up the attempt under way; the end is reached already.
+        case cancelAttempt
+        case wait(until: Instant, attempt: Int)
+        /// Send DISCONNECT and close, then report `disconnected`.
+        case sendDisconnect
+        case end(EndReason)
+    }
+
+    package init(policy: ReconnectPolicy = ReconnectPolicy()) { self.policy = policy }
+
+    package var nextDeadline: Instant? {
+        if case .waiting(let until, _) = phase { until } else { nil }
+    }
+
+    /// Begins, also again after an end. While waiting it tries at once.
+    package mutating func connect() -> Command? {
+        switch phase {
+        case .idle, .ended:
+            failures = 0
+            hasConnected = false
+            return start(attempt: 1)
+        case .waiting(_, let attempt): return start(attempt: attempt)
+        case .connecting, .connected, .disconnecting: return nil
+        }
+    }
+
+    /// CONNACK accepted the connection.
+    package mutating func attemptSucceeded(now: Instant) {
+        guard case .connecting = phase else { return }
+        hasConnected = true
+        phase = .connected(since: now)
+    }
+
+    package mutating func attemptFailed(
+        _ failure: ConnectionFailure, now: Instant, random: UInt64
+    ) -> Command? {
+        switch phase {
+        case .connecting(let attempt):
+            if !hasConnected, !policy.retriesInitialConnect { return end(.failed(failure)) }
+            return retry(after: failure, attempt: attempt + 1, now: now, random: random)
+        case .disconnecting: return end(.disconnected)
+        case .idle, .connected, .waiting, .ended: return nil
+        }
+    }
+
+    package mutating func connectionLost(
+        _ failure: ConnectionFailure, now: Instant, random: UInt64
+    ) -> Command? {
+        switch phase {
+        case .connected(let since):
+            if now - since >= policy.stableAfter { failures = 0 }
+            return retry(after: failure, attempt: 1, now: now, random: random)
+        case .disconnecting: return end(.disconnected)
+        case .idle, .connecting, .waiting, .ended: return nil
+        }
+    }
+
+    package mutating func disconnect() -> Command? {
+        switch phase {
+        case .connected:
+            phase = .disconnecting
+            return .sendDisconnect
+        case .connecting:
+            phase = .ended(.disconnected)
+            return .cancelAttempt
+        case .idle, .waiting: return end(.disconnected)
+        case .disconnecting, .ended: return nil
+        }
+    }
+
+    /// The connection has been closed after our DISCONNECT.
+    package mutating func disconnected() -> Command? {
+        guard case .disconnecting = phase else { return nil }
+        return end(.disconnected)
+    }
+
+    package mutating func deadlineReached(now: Instant) -> Command? {
+        guard case .waiting(let until, let attempt) = phase, now >= until else { return nil }
+        return start(attempt: attempt)
+    }
+
+    private mutating func start(attempt: Int) -> Command {
+        phase = .connecting(attempt: attempt)
+        return .startAttempt(attempt)
+    }
+
+    private mutating func end(_ reason: EndReason) -> Command {
+        phase = .ended(reason)
+        return .end(reason)
+    }
+
+    private mutating func retry(
+        after failure: ConnectionFailure, attempt: Int, now: Instant, random: UInt64
+    ) -> Command {
+        guard policy.isEnabled else { return end(.failed(failure)) }
+        let delay: Duration
+        switch failure {
+        case .transient: delay = policy.delay(failures: failures, random: random)
+        case .certificate: delay = policy.slowDelay(random: random)
+        case .refusedByServer, .takenOver, .versionUnsupported: return end(.failed(failure))
+        }
+        failures += 1
+        phase = .waiting(until: now + delay, attempt: attempt)
+        return .wait(until: now + delay, attempt: attempt)
+    }
+}

@@ -1,0 +1,87 @@
+/// Keep Alive (section 3.1.2.10) as deadlines, without a clock.
+struct KeepAlive: Sendable {
+    /// nil when keep-alive is off.
+    let interval: Duration?
+    let responseTimeout: Duration
+    private(set) var lastSent: Instant
+    private(set) var lastReceived: Instant
+    private var lastProgress: Instant
+    private var ping = Ping.none
+    private var hasUnflushedBytes = false
+
+    private enum Ping {
+        case none
+        /// Encoded, and still in our buffer.
+        case encoded(at: Instant)
+        /// Left our buffer.
+        case sent(at: Instant)
+    }
+
+    enum Due {
+        case nothing
+        case sendPing
+        case peerIsDead
+    }
+
+    /// - Parameter seconds: 0 switches it off.
+    init(seconds: UInt16, responseTimeout: Duration, now: Instant) {
+        interval = seconds == 0 ? nil : .seconds(Int(seconds))
+        self.responseTimeout = responseTimeout
+        lastSent = now
+        lastReceived = now
+        lastProgress = now
+    }
+
+    var nextDeadline: Instant? {
+        guard let interval else { return nil }
+        guard let answerDue = answerDue(interval) else { return pingDue(interval) }
+        guard let pingDue = pingDue(interval) else { return answerDue }
+        return min(pingDue, answerDue)
+    }
+
+    mutating func encodedBytes() { hasUnflushedBytes = true }
+
+    mutating func received(now: Instant) { lastReceived = now }
+
+    mutating func progressed(now: Instant) { lastProgress = now }
+
+    mutating func flushed(now: Instant) {
+        lastProgress = now
+        guard hasUnflushedBytes else { return }
+        hasUnflushedBytes = false
+        lastSent = now
+        if case .encoded = ping { ping = .sent(at: now) }
+    }
+
+    mutating func answered() { ping = .none }
+
+    mutating func deadlineReached(now: Instant) -> Due {
+        guard let interval else { return .nothing }
+        if let answerDue = answerDue(interval), now >= answerDue { return .peerIsDead }
+        guard let pingDue = pingDue(interval), now >= pingDue else { return .nothing }
+        if case .none = ping { ping = .encoded(at: now) }
+        hasUnflushedBytes = true
+        return .sendPing
+    }
+
+    /// The last received counts too, so that our own traffic can't hide a dead peer. While an answer is
+    /// awaited, the server's clock for us runs on: only what we send counts then [MQTT-3.1.2-20].
+    private func pingDue(_ interval: Duration) -> Instant? {
+        switch ping {
+        case .none: min(lastSent, lastReceived) + interval
+        case .encoded: nil
+        case .sent: hasUnflushedBytes ? nil : lastSent + interval
+        }
+    }
+
+    /// Anything received is life, a part of a packet too: PINGRESP may stand behind a large PUBLISH.
+    ///
+    /// A PINGREQ that can't even leave our buffer must not wait for ever: it gets one interval more.
+    private func answerDue(_ interval: Duration) -> Instant? {
+        switch ping {
+        case .none: nil
+        case .encoded(let time): max(time, lastReceived, lastProgress) + interval + responseTimeout
+        case .sent(let time): max(time, lastReceived) + responseTimeout
+        }
+    }
+}

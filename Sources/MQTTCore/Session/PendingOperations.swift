@@ -1,0 +1,140 @@
+/// Operations that no packet has been sent for, in the order in which they were asked for.
+///
+/// Publishes and requests (SUBSCRIBE, UNSUBSCRIBE) have a queue each, since a used-up send quota holds up
+/// the former only [MQTT-3.3.4-8]; their stamps keep the common order otherwise.
+struct PendingOperations: Sendable {
+    private var publishes = FIFO<PendingPublish>()
+    var requests = FIFO<PendingRequest>()
+    private(set) var queuedBytes = 0
+    private(set) var queuedPublishes = 0
+    private var lastStamp: UInt64 = 0
+    private var lastToken: UInt64 = 0
+    private var tokensRise = true
+
+    mutating func makeStamp() -> UInt64 {
+        lastStamp += 1
+        return lastStamp
+    }
+
+    mutating func append(_ publish: Publish, token: OperationToken) {
+        if token.rawValue < lastToken { tokensRise = false }
+        lastToken = token.rawValue
+        queuedBytes += publish.payload.count + publish.topicName.utf8.count
+        queuedPublishes += 1
+        publishes.append(PendingPublish(publish: publish, token: token, stamp: makeStamp()))
+    }
+
+    /// The place and QoS of the next publish.
+    var nextPublish: (stamp: UInt64, qos: QoS)? {
+        guard !publishes.isEmpty else { return nil }
+        let first = publishes[publishes.firstSequence]
+        // Cancelled ones never stay in front.
+        return first.publish.map { (first.stamp, $0.qos) }
+    }
+
+    mutating func popPublish() -> PendingPublish? {
+        guard let popped = publishes.popFirst() else { return nil }
+        uncount(popped)
+        dropCancelled()
+        return popped
+    }
+
+    /// Puts publishes back before all others. Their order is kept.
+    mutating func prepend(_ earlier: [PendingPublish]) {
+        guard !earlier.isEmpty else { return }
+        for publish in earlier {
+            queuedBytes += publish.size
+            queuedPublishes += 1
+        }
+        publishes.replaceAll(with: earlier + publishes.elements)
+    }
+
+    /// Puts requests back, by their stamps.
+    mutating func putBack(_ earlier: [PendingRequest]) {
+        guard !earlier.isEmpty else { return }
+        requests.replaceAll(with: (earlier + requests.elements).sorted { $0.stamp < $1.stamp })
+    }
+
+    /// Takes out the publishes that the condition names.
+    mutating func removePublishes(where condition: (PendingPublish) -> Bool) -> [PendingPublish] {
+        var removed: [PendingPublish] = []
+        var kept: [PendingPublish] = []
+        for publish in publishes.elements where publish.publish != nil {
+            if condition(publish) {
+                removed.append(publish)
+                uncount(publish)
+            } else {
+                kept.append(publish)
+            }
+        }
+        if !removed.isEmpty { publishes.replaceAll(with: kept) }
+        return removed
+    }
+
+    mutating func cancel(_ token: OperationToken) -> Bool {
+        if let sequence = sequence(of: token) {
+            uncount(publishes[sequence])
+            publishes[sequence].publish = nil
+            dropCancelled()
+            return true
+        }
+        let kept = requests.elements.filter { $0.token != token }
+        guard kept.count < requests.count else { return false }
+        requests.replaceAll(with: kept)
+        return true
+    }
+
+    private mutating func dropCancelled() {
+        while !publishes.isEmpty, publishes[publishes.firstSequence].publish == nil {
+            _ = publishes.popFirst()
+        }
+    }
+
+    private mutating func uncount(_ publish: PendingPublish) {
+        queuedBytes -= publish.size
+        queuedPublishes -= 1
+    }
+
+    private func sequence(of token: OperationToken) -> UInt64? {
+        guard tokensRise else {
+            return (publishes.firstSequence..<publishes.endSequence).first {
+                publishes[$0].token == token && publishes[$0].publish != nil
+            }
+        }
+        var low = publishes.firstSequence
+        var high = publishes.endSequence
+        while low < high {
+            let middle = low + (high - low) / 2
+            let found = publishes[middle].token
+            if found == token { return publishes[middle].publish == nil ? nil : middle }
+            if found.rawValue < token.rawValue { low = middle + 1 } else { high = middle }
+        }
+        return nil
+    }
+}
+
+struct PendingPublish: Sendable {
+    /// nil: cancelled.
+    var publish: Publish?
+    var token: OperationToken
+    var stamp: UInt64
+
+    /// Bytes, for back-pressure.
+    var size: Int {
+        guard let publish else { return 0 }
+        return publish.payload.count + publish.topicName.utf8.count
+    }
+}
+
+/// A SUBSCRIBE or UNSUBSCRIBE; it is asked for again on the next connection if no answer came.
+struct PendingRequest: Sendable {
+    var content: Content
+    /// nil for what the machine itself asks for.
+    var token: OperationToken?
+    var stamp: UInt64
+
+    enum Content: Sendable {
+        case subscribe([Subscribe.Subscription], Properties)
+        case unsubscribe([String], Properties)
+    }
+}

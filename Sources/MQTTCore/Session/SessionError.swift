@@ -1,0 +1,96 @@
+/// Why an operation or a connection of the session is over.
+package enum SessionError: Error, Sendable, Hashable {
+    // Operations.
+
+    /// QoS 0 is not kept for a later connection.
+    case notConnected
+    /// The connection went before the packet was sent.
+    case connectionLost
+    /// The session holding the message is gone, so its fate is unknown.
+    case sessionLost
+    case cancelled
+    /// The client has been disconnected for good.
+    case disconnected
+    /// Above the server's Maximum Packet Size, both in bytes [MQTT-3.2.2-15].
+    case packetTooLarge(size: Int, limit: UInt32)
+    /// Above the server's Maximum QoS [MQTT-3.2.2-11].
+    case qosNotSupported(maximum: QoS)
+    /// [MQTT-3.2.2-14]
+    case retainNotAvailable
+    /// Section 3.2.2.3.11.
+    case wildcardSubscriptionsNotAvailable
+    /// Section 3.2.2.3.12.
+    case subscriptionIdentifiersNotAvailable
+    /// Section 3.2.2.3.13.
+    case sharedSubscriptionsNotAvailable
+    /// An alias would have no meaning on the next connection [MQTT-3.3.2-7].
+    case topicAliasNotAvailable
+    /// Something that 3.1.1 doesn't have.
+    case requiresVersion5
+    case notEncodable(EncodeError)
+
+    // Connections.
+
+    case refused(ReasonCode)
+    case connackTimeout
+    case pingResponseTimeout
+    case serverDisconnected(ReasonCode)
+    case malformed(DecodeError)
+    case violation(SessionViolation)
+}
+
+/// What a server did against the protocol, as seen by the session (the decoder sees malformed packets).
+package enum SessionViolation: Sendable, Hashable {
+    /// Any packet ahead of CONNACK [MQTT-3.2.0-1], DISCONNECT included [MQTT-3.14.0-1].
+    case packetBeforeConnack
+    /// [MQTT-3.2.0-2]
+    case secondConnack
+    /// A reason below 0x80 that isn't success (section 3.2.2.2).
+    case connackReasonCode(ReasonCode)
+    /// [MQTT-3.2.2-2]; 3.1.1: [MQTT-3.2.2-1]
+    case sessionPresentAfterCleanStart
+    /// [MQTT-3.2.2-4]
+    case sessionPresentWithoutSession
+    /// An empty client identifier was left without one [MQTT-3.2.2-16].
+    case clientIdentifierNotAssigned
+    /// Another client identifier than the one we gave (section 3.2.2.3.7).
+    case clientIdentifierReplaced
+    /// CONNACK names an Authentication Method that CONNECT didn't [MQTT-4.12.0-6].
+    case unexpectedAuthenticationMethod
+    /// [MQTT-4.12.0-6]
+    case unexpectedAuth
+    /// CONNECT, SUBSCRIBE, UNSUBSCRIBE, PINGREQ, or in 3.1.1 DISCONNECT, from a server.
+    case clientPacketFromServer
+    /// No SUBSCRIBE waits for this SUBACK [MQTT-2.2.1-6], 3.1.1: [MQTT-2.3.1-7]
+    case unknownSuback(PacketIdentifier)
+    /// No UNSUBSCRIBE waits for this UNSUBACK.
+    case unknownUnsuback(PacketIdentifier)
+    /// [MQTT-3.8.4-6], 3.1.1: [MQTT-3.8.4-5]
+    case subackCount(expected: Int, received: Int)
+    /// [MQTT-3.11.3-1]
+    case unsubackCount(expected: Int, received: Int)
+    /// [MQTT-3.3.4-9]
+    case receiveMaximumExceeded
+    /// Topic Alias 0, or above what we announced [MQTT-3.3.2-8], [MQTT-3.1.2-26], [MQTT-3.1.2-27].
+    case topicAliasInvalid(UInt16)
+    /// An alias that no PUBLISH of this connection has set (section 3.3.4).
+    case topicAliasUnknown(UInt16)
+    /// Section 3.3.2.1.
+    case topicNameMissing
+    /// Never used in a SUBSCRIBE of this session (section 3.3.4).
+    case subscriptionIdentifierUnknown(UInt32)
+
+    /// The Reason Code of the DISCONNECT by which a 5.0 client says so (section 4.13).
+    package var reasonCode: ReasonCode {
+        switch self {
+        case .receiveMaximumExceeded: .receiveMaximumExceeded
+        case .topicAliasInvalid: .topicAliasInvalid
+        case .packetBeforeConnack, .secondConnack, .connackReasonCode, .sessionPresentAfterCleanStart,
+            .sessionPresentWithoutSession, .clientIdentifierNotAssigned, .clientIdentifierReplaced,
+            .unexpectedAuthenticationMethod, .unexpectedAuth, .clientPacketFromServer, .unknownSuback,
+            .unknownUnsuback, .subackCount, .unsubackCount, .topicAliasUnknown, .topicNameMissing,
+            .subscriptionIdentifierUnknown:
+            .protocolError
+        }
+    }
+}

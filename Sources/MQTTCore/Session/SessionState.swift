@@ -1,0 +1,48 @@
+/// What outlives a network connection (section 4.1).
+struct SessionState: Sendable {
+    /// Whether there is a session that the server may hold too.
+    var isActive = false
+    /// Whether any CONNECT was accepted since this value was made: Clean Start was spent then.
+    var hasBeenEstablished = false
+    /// The server holds a session of which we know nothing: it has to go [MQTT-3.2.2-4].
+    var mustStartClean = false
+    var assignedClientIdentifier: String?
+    var identifiers = PacketIdentifiers()
+    var outgoing = OutgoingPublishes()
+    /// QoS 2 messages that were delivered and for which no PUBREL has come.
+    var incoming: [PacketIdentifier: IncomingRecord] = [:]
+    /// Deliveries of earlier connections that the driver still owes an acknowledgement for.
+    var carriedOver: [IncomingToken: PacketIdentifier] = [:]
+    /// By Topic Filter: what to subscribe to again when the server has lost the session.
+    var subscriptions: [String: StoredSubscription] = [:]
+    /// Those that a SUBSCRIBE of this session carried.
+    var subscriptionIdentifiers: Set<UInt32> = []
+    /// A session that we adopted may hold Subscription Identifiers that we know nothing of.
+    var isAdopted = false
+
+    struct IncomingRecord: Sendable {
+        var token: IncomingToken
+        /// What the driver answered, when it has.
+        var answer: ReasonCode?
+        /// The connection in whose Receive Maximum it counts.
+        var connection: UInt64
+    }
+}
+
+/// A subscription that the server has granted.
+package struct StoredSubscription: Sendable, Hashable, Codable {
+    package var topicFilter: String
+    package var options: SubscriptionOptions
+    package var subscriptionIdentifier: UInt32?
+    /// Rises with each SUBSCRIBE.
+    package var order: UInt64
+
+    package init(
+        topicFilter: String, options: SubscriptionOptions, subscriptionIdentifier: UInt32?, order: UInt64
+    ) {
+        self.topicFilter = topicFilter
+        self.options = options
+        self.subscriptionIdentifier = subscriptionIdentifier
+        self.order = order
+    }
+}
