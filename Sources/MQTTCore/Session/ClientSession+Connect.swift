@@ -55,13 +55,13 @@ extension ClientSession {
         guard state != .closed else { return }
         state = .closed
         for identifier in connection.requests.keys { session.identifiers.free(identifier) }
-        pending.putBack(Array(connection.requests.values))
+        pending.putBack(connection.requests.values.filter { $0.token != nil || $0.isRestoring })
         for publish in pending.removePublishes(where: { $0.publish?.qos == .atMostOnce }) {
-            output.actions.append(.failed(publish.token, .connectionLost))
+            if let token = publish.token { output.actions.append(.failed(token, .connectionLost)) }
         }
         carryOverDeliveries()
-        if connection.isEstablished, session.isActive, !sessionSurvives {
-            let wasIntended = connection.keepsSessionAfterDisconnect != nil
+        let wasIntended = connection.keepsSessionAfterDisconnect != nil
+        if session.isActive, connection.isEstablished || wasIntended, !sessionSurvives {
             endSession(into: &output)
             _ = persist(.ended, into: &output)
             if !wasIntended { output.actions.append(.sessionLost) }
@@ -136,7 +136,7 @@ extension ClientSession {
         if connack.sessionPresent {
             resumeOutgoing(into: &output)
         } else {
-            restoreSubscriptions()
+            restoreSubscriptions(into: &output)
         }
     }
 
@@ -199,14 +199,14 @@ extension ClientSession {
     private mutating func endSession(into output: inout SessionOutput) {
         var requeued: [PendingPublish] = []
         for (_, message) in session.outgoing.messages(from: session.outgoing.unacknowledged) {
-            guard let token = message.token else { continue }
             switch configuration.onSessionLost {
             case .requeue:
+                if message.isAbandoned { continue }
                 var publish = message.publish
                 publish.packetIdentifier = nil
-                requeued.append(PendingPublish(publish: publish, token: token, stamp: message.stamp))
+                requeued.append(PendingPublish(publish: publish, token: message.token, stamp: message.stamp))
             case .fail:
-                output.actions.append(.failed(token, .sessionLost))
+                if let token = message.token { output.actions.append(.failed(token, .sessionLost)) }
             }
         }
         // The server had these and may have passed them on: sending again could deliver twice.

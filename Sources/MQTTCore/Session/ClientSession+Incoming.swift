@@ -30,6 +30,10 @@ extension ClientSession {
         let reason = configuration.version == .v5 ? reason : .success
         if connection.acknowledgements.contains(sequence: token.rawValue) {
             connection.acknowledgements[token.rawValue].answer = reason
+            let entry = connection.acknowledgements[token.rawValue]
+            if entry.qos == .exactlyOnce, session.incoming[entry.identifier]?.token == token {
+                session.incoming[entry.identifier]?.answer = reason
+            }
         } else if let identifier = session.carriedOver.removeValue(forKey: token) {
             session.incoming[identifier]?.answer = reason
             guard let sequence = connection.repetitions.removeValue(forKey: token) else { return }
@@ -110,7 +114,8 @@ extension ClientSession {
     }
 
     private mutating func sendAcknowledgements(into output: inout SessionOutput) {
-        while state == .established, let first = connection.acknowledgements.first, let answer = first.answer {
+        while state == .established, let first = connection.acknowledgements.first, let answer = first.answer
+        {
             _ = connection.acknowledgements.popFirst()
             let packet = Acknowledgement(packetIdentifier: first.identifier, reasonCode: answer)
             switch first.qos {
@@ -133,7 +138,10 @@ extension ClientSession {
             send(.pubrec(packet), into: &output)
             return
         }
-        session.incoming[packet.packetIdentifier]?.answer = packet.reasonCode
+        guard session.incoming[packet.packetIdentifier] != nil else {
+            send(.pubrec(packet), into: &output)
+            return
+        }
         let stored = persist(.incomingStored(packet.packetIdentifier), into: &output)
         send(.pubrec(packet), after: stored, into: &output)
     }
@@ -164,7 +172,8 @@ extension ClientSession {
         guard alias > 0, alias <= configuration.topicAliasMaximum else { return .topicAliasInvalid(alias) }
         let index = Int(alias)
         if publish.topicName.isEmpty {
-            guard index < connection.incomingAliases.count, let name = connection.incomingAliases[index] else {
+            guard index < connection.incomingAliases.count, let name = connection.incomingAliases[index]
+            else {
                 return .topicAliasUnknown(alias)
             }
             publish.topicName = name

@@ -44,10 +44,10 @@ extension ClientSession {
     private var canSendRequest: Bool { !pending.requests.isEmpty && !session.identifiers.isExhausted }
 
     private mutating func sendNew(
-        _ message: consuming Publish, token: OperationToken, stamp: UInt64, into output: inout SessionOutput
+        _ message: consuming Publish, token: OperationToken?, stamp: UInt64, into output: inout SessionOutput
     ) {
         if let error = refusal(of: message) {
-            output.actions.append(.failed(token, error))
+            if let token { output.actions.append(.failed(token, error)) }
             return
         }
         // DUP says nothing but that this very packet is sent again [MQTT-3.3.1-3].
@@ -59,18 +59,18 @@ extension ClientSession {
         do {
             try output.append(.publish(message), for: configuration.version)
         } catch {
-            output.actions.append(.failed(token, .notEncodable(error)))
+            if let token { output.actions.append(.failed(token, .notEncodable(error))) }
             return
         }
         let size = output.bytes.count - start
         if let limit = connection.limits.maximumPacketSize, size > Int(limit) {
             output.removeLastPacket(from: start)
-            output.actions.append(.failed(token, .packetTooLarge(size: size, limit: limit)))
+            if let token { output.actions.append(.failed(token, .packetTooLarge(size: size, limit: limit))) }
             return
         }
         guard let identifier = message.packetIdentifier else {
             connection.keepAlive.encodedBytes()
-            output.actions.append(.published(token, .success, Properties()))
+            if let token { output.actions.append(.published(token, .success, Properties())) }
             return
         }
         var storedBy: UInt64 = 0
@@ -227,10 +227,14 @@ extension ClientSession {
 
     mutating func failInFlight(with error: SessionError, into output: inout SessionOutput) {
         let outgoing = session.outgoing
-        let all = outgoing.messages(from: outgoing.unacknowledged) + outgoing.messages(from: outgoing.released)
+        let all =
+            outgoing.messages(from: outgoing.unacknowledged) + outgoing.messages(from: outgoing.released)
         for (identifier, message) in all {
             guard let token = message.token else { continue }
-            session.outgoing.update(identifier) { $0.token = nil }
+            session.outgoing.update(identifier) {
+                $0.token = nil
+                $0.isAbandoned = true
+            }
             output.actions.append(.failed(token, error))
         }
     }

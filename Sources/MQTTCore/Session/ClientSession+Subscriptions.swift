@@ -29,12 +29,12 @@ extension ClientSession {
     }
 
     /// The server has no session: what was granted is asked for again, once, ahead of new requests.
-    mutating func restoreSubscriptions() {
+    mutating func restoreSubscriptions(into output: inout SessionOutput) {
         // Requests of ours that an earlier connection didn't get answered would come twice.
-        let requests = pending.requests.elements.filter { $0.token != nil }
+        let requests = pending.requests.elements.filter { !$0.isRestoring }
         pending.requests.replaceAll(with: requests)
         guard configuration.restoresSubscriptions else {
-            session.subscriptions = [:]
+            for filter in session.subscriptions.keys { forget(filter, into: &output) }
             return
         }
         var groups: [(identifier: UInt32?, subscriptions: [Subscribe.Subscription])] = []
@@ -55,7 +55,7 @@ extension ClientSession {
                 content: .subscribe(
                     group.subscriptions,
                     Properties(group.identifier.map { [.subscriptionIdentifier($0)] } ?? [])),
-                token: nil, stamp: 0)
+                token: nil, stamp: 0, isRestoring: true)
         }
         pending.requests.replaceAll(with: restoring + requests)
     }
@@ -118,13 +118,13 @@ extension ClientSession {
         for (subscription, code) in zip(subscriptions, answer.reasonCodes) {
             if !code.isError {
                 store(subscription, identifier: request.subscriptionIdentifier, into: &output)
-            } else if request.token == nil {
+            } else if request.isRestoring {
                 forget(subscription.topicFilter, into: &output)
             }
         }
         if let token = request.token {
             output.actions.append(.subscribed(token, answer))
-        } else {
+        } else if request.isRestoring {
             output.actions.append(.subscriptionsRestored(subscriptions, answer))
         }
     }
@@ -178,7 +178,7 @@ extension ClientSession {
     ) {
         if let token = request.token {
             output.actions.append(.failed(token, error))
-        } else if case .subscribe(let subscriptions, _) = request.content {
+        } else if request.isRestoring, case .subscribe(let subscriptions, _) = request.content {
             output.actions.append(
                 .subscriptionsRestored(
                     subscriptions,

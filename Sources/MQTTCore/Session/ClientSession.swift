@@ -80,13 +80,13 @@ package struct ClientSession: Sendable {
     /// The terminal end: every operation fails with the error.
     package mutating func abandon(_ error: SessionError, into output: inout SessionOutput) {
         for publish in pending.removePublishes(where: { _ in true }) {
-            output.actions.append(.failed(publish.token, error))
+            if let token = publish.token { output.actions.append(.failed(token, error)) }
         }
         let requests = pending.requests.elements + connection.requests.values
         for request in requests.sorted(by: { $0.stamp < $1.stamp }) {
             if let token = request.token { output.actions.append(.failed(token, error)) }
         }
-        pending.requests.removeAll()
+        pending.requests.replaceAll(with: pending.requests.elements.filter(\.isRestoring))
         for identifier in connection.requests.keys {
             connection.requests[identifier]?.token = nil
         }

@@ -129,6 +129,8 @@ struct OutgoingPublish: Sendable {
     var publish: Publish
     /// nil when nobody waits for the outcome.
     var token: OperationToken?
+    /// Whether its operation was told that it failed: it isn't published anew when the session is lost.
+    var isAbandoned = false
     /// Its place among all operations.
     var stamp: UInt64
     var stage: Stage

@@ -16,6 +16,9 @@ struct PendingOperations: Sendable {
         return lastStamp
     }
 
+    /// Makes further stamps higher than the given one.
+    mutating func raiseStamp(above stamp: UInt64) { lastStamp = max(lastStamp, stamp) }
+
     mutating func append(_ publish: Publish, token: OperationToken) {
         if token.rawValue < lastToken { tokensRise = false }
         lastToken = token.rawValue
@@ -46,6 +49,7 @@ struct PendingOperations: Sendable {
             queuedBytes += publish.size
             queuedPublishes += 1
         }
+        if earlier.contains(where: { $0.token == nil }) { tokensRise = false }
         publishes.replaceAll(with: earlier + publishes.elements)
     }
 
@@ -107,7 +111,7 @@ struct PendingOperations: Sendable {
             let middle = low + (high - low) / 2
             let found = publishes[middle].token
             if found == token { return publishes[middle].publish == nil ? nil : middle }
-            if found.rawValue < token.rawValue { low = middle + 1 } else { high = middle }
+            if let found, found.rawValue < token.rawValue { low = middle + 1 } else { high = middle }
         }
         return nil
     }
@@ -116,7 +120,8 @@ struct PendingOperations: Sendable {
 struct PendingPublish: Sendable {
     /// nil: cancelled.
     var publish: Publish?
-    var token: OperationToken
+    /// nil when it comes from a store, so that nobody waits for the outcome.
+    var token: OperationToken?
     var stamp: UInt64
 
     /// Bytes, for back-pressure.
@@ -129,9 +134,11 @@ struct PendingPublish: Sendable {
 /// A SUBSCRIBE or UNSUBSCRIBE; it is asked for again on the next connection if no answer came.
 struct PendingRequest: Sendable {
     var content: Content
-    /// nil for what the machine itself asks for.
+    /// nil when nobody waits for the outcome.
     var token: OperationToken?
     var stamp: UInt64
+    /// Whether the machine itself asks for it, since the server has lost the session.
+    var isRestoring = false
 
     enum Content: Sendable {
         case subscribe([Subscribe.Subscription], Properties)
