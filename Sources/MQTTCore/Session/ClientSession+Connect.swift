@@ -226,7 +226,7 @@ extension ClientSession {
     /// Leaves out what would make DISCONNECT too large for the server [MQTT-3.14.2-3], [MQTT-3.14.2-4].
     private func fit(_ disconnect: inout Disconnect) {
         guard let limit = connection.limits.maximumPacketSize,
-            ControlPacket.disconnect(disconnect).encodedSize(for: .v5) > Int(limit)
+            let size = try? ControlPacket.disconnect(disconnect).encodedSize(for: .v5), size > Int(limit)
         else { return }
         disconnect.properties.entries.removeAll {
             switch $0 {

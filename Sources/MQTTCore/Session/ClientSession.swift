@@ -207,15 +207,9 @@ extension ClientSession {
 }
 
 extension SessionOutput {
-    /// Appends the packet or, when it throws, nothing.
+    /// Appends the packet; when it throws, nothing.
     mutating func append(_ packet: ControlPacket, for version: ProtocolVersion) throws(EncodeError) {
-        let start = bytes.count
-        do {
-            try packet.encode(for: version, into: &bytes)
-        } catch {
-            bytes.removeSubrange(start...)
-            throw error
-        }
+        try packet.encode(for: version, into: &bytes)
         packetEnds.append(bytes.count)
     }
 }
