@@ -1,0 +1,362 @@
+import MQTTCore
+import Testing
+
+@Suite("Session: messages to the server")
+struct SessionOutgoingTests {
+    @Test(arguments: ProtocolVersion.allCases)
+    func qos0_is_done_when_encoded(version: ProtocolVersion) {  // [MQTT-4.3.1-1], [MQTT-2.3.1-5]
+        var harness = SessionHarness(connected: version)
+        let token = harness.publish(qos: .atMostOnce)
+        harness.encode()
+        let output = harness.take()
+        #expect(output.bytes == version.of("30 04 00 01 74 61", "30 05 00 01 74 00 61"))
+        #expect(output.actions == [.published(token, .success, Properties())])
+    }
+
+    @Test func qos0_needs_a_connection() {
+        var harness = SessionHarness(SessionConfiguration(clientIdentifier: "c"))
+        let token = harness.publish(qos: .atMostOnce)
+        #expect(harness.actions() == [.failed(token, .notConnected)])
+    }
+
+    @Test func queued_qos0_fails_with_its_connection() {
+        var harness = SessionHarness(connected: .v5)
+        let token = harness.publish(qos: .atMostOnce)
+        harness.close()
+        #expect(harness.actions() == [.failed(token, .connectionLost)])
+    }
+
+    @Test(arguments: ProtocolVersion.allCases)
+    func qos1_is_done_at_puback(version: ProtocolVersion) {  // [MQTT-4.3.2-1], 5.0 [MQTT-4.3.2-3]
+        var harness = SessionHarness(connected: version)
+        let token = harness.publish()
+        #expect(
+            harness.packets() == [version.of("32 06 00 01 74 00 01 61", "32 07 00 01 74 00 01 00 61")])
+        harness.receive(.puback(acknowledgement(1)))
+        #expect(harness.actions() == [.published(token, .success, Properties())])
+        harness.receive(.puback(acknowledgement(1)))
+        #expect(harness.actions().isEmpty)
+    }
+
+    @Test func failing_puback_ends_the_message() {  // [MQTT-4.4.0-2]
+        var harness = SessionHarness(connected: .v5)
+        let token = harness.publish()
+        _ = harness.packets()
+        harness.receive(.puback(acknowledgement(1, .quotaExceeded)))
+        #expect(harness.actions() == [.published(token, .quotaExceeded, Properties())])
+        harness.reconnect(sessionPresent: true)
+        #expect(harness.packets().isEmpty)
+    }
+
+    @Test(arguments: ProtocolVersion.allCases)
+    func qos2_is_done_at_pubcomp(version: ProtocolVersion) {  // [MQTT-4.3.3-1], 5.0 [MQTT-4.3.3-4]
+        var harness = SessionHarness(connected: version)
+        let token = harness.publish(qos: .exactlyOnce)
+        #expect(
+            harness.packets() == [version.of("34 06 00 01 74 00 01 61", "34 07 00 01 74 00 01 00 61")])
+        harness.receive(.pubrec(acknowledgement(1)))
+        #expect(harness.takePackets() == hex(["62 02 00 01"]))
+        harness.receive(.pubcomp(acknowledgement(1)))
+        #expect(harness.actions() == [.published(token, .success, Properties())])
+        #expect(harness.session.inFlightCount == 0)
+    }
+
+    @Test func failing_pubrec_frees_the_identifier_and_sends_no_pubrel() {  // [MQTT-4.4.0-2]
+        var harness = SessionHarness(connected: .v5, connack: Properties([.receiveMaximum(1)]))
+        let token = harness.publish(qos: .exactlyOnce)
+        harness.publish("b")
+        _ = harness.packets()
+        harness.receive(.pubrec(acknowledgement(1, .notAuthorized)))
+        let output = harness.take()
+        #expect(output.bytes.isEmpty)
+        #expect(output.actions == [.published(token, .notAuthorized, Properties())])
+        #expect(harness.packets().count == 1)
+    }
+
+    @Test func a_repeated_pubrec_is_answered_again() {
+        var harness = SessionHarness(connected: .v5)
+        harness.publish(qos: .exactlyOnce)
+        _ = harness.packets()
+        harness.receive(.pubrec(acknowledgement(1)))
+        harness.receive(.pubrec(acknowledgement(1)))
+        #expect(harness.takePackets() == hex(["62 02 00 01", "62 02 00 01"]))
+    }
+
+    @Test(arguments: ProtocolVersion.allCases)
+    func unknown_acknowledgements(version: ProtocolVersion) {  // 5.0 section 3.5, 3.7
+        var harness = SessionHarness(connected: version)
+        harness.receive(.puback(acknowledgement(7)))
+        harness.receive(.pubcomp(acknowledgement(7)))
+        #expect(harness.take().bytes.isEmpty)
+        harness.receive(.pubrec(acknowledgement(7)))
+        #expect(harness.takePackets() == [version.of("62 02 00 07", "62 03 00 07 92")])
+        #expect(harness.session.state == .established)
+    }
+
+    @Test func pubrels_keep_the_order_of_pubrecs() {  // [MQTT-4.6.0-4]
+        var harness = SessionHarness(connected: .v5)
+        for _ in 1...3 { harness.publish(qos: .exactlyOnce) }
+        _ = harness.packets()
+        for id: PacketIdentifier in [2, 3, 1] { harness.receive(.pubrec(acknowledgement(id))) }
+        #expect(harness.takePackets() == hex(["62 02 00 02", "62 02 00 03", "62 02 00 01"]))
+        harness.reconnect(sessionPresent: true)
+        #expect(harness.packets() == hex(["62 02 00 02", "62 02 00 03", "62 02 00 01"]))
+    }
+
+    @Test(arguments: ProtocolVersion.allCases)
+    func reconnection_resends_unacknowledged_packets_before_new_ones(version: ProtocolVersion) {
+        // [MQTT-4.4.0-1], [MQTT-4.6.0-1], [MQTT-3.3.1-1], [MQTT-2.3.1-3]
+        var harness = SessionHarness(connected: version)
+        harness.publish("1")
+        harness.publish("2", qos: .exactlyOnce)
+        harness.publish("3")
+        harness.publish("4", qos: .exactlyOnce)
+        _ = harness.packets()
+        harness.receive(.pubrec(acknowledgement(2)))
+        harness.receive(.puback(acknowledgement(1)))
+        harness.close()
+        harness.publish("5")
+        harness.connect(sessionPresent: true)
+        #expect(
+            harness.packets() == [
+                hex("62 02 00 02"),
+                version.of("3A 06 00 01 74 00 03 33", "3A 07 00 01 74 00 03 00 33"),
+                version.of("3C 06 00 01 74 00 04 34", "3C 07 00 01 74 00 04 00 34"),
+                version.of("32 06 00 01 74 00 05 35", "32 07 00 01 74 00 05 00 35"),
+            ])
+    }
+
+    @Test func publish_is_never_resent_after_pubrel() {  // 5.0 [MQTT-4.3.3-6]
+        var harness = SessionHarness(connected: .v3_1_1)
+        harness.publish(qos: .exactlyOnce)
+        _ = harness.packets()
+        harness.receive(.pubrec(acknowledgement(1)))
+        for _ in 1...3 {
+            harness.reconnect(sessionPresent: true)
+            #expect(harness.packets() == hex(["62 02 00 01"]))
+        }
+    }
+
+    @Test(arguments: ProtocolVersion.allCases)
+    func a_lost_session_publishes_again_as_new(version: ProtocolVersion) {  // [MQTT-4.4.0-1] the other way
+        var harness = SessionHarness(connected: version)
+        let first = harness.publish("1")
+        harness.publish("2")
+        let released = harness.publish("3", qos: .exactlyOnce)
+        _ = harness.packets()
+        harness.receive(.pubrec(acknowledgement(3)))
+        harness.close()
+        _ = harness.take()
+        harness.connect(sessionPresent: false)
+        harness.encode()
+        let output = harness.take()
+        #expect(output.actions == [.failed(released, .sessionLost), .sessionLost])
+        let expected =
+            version.of("32 06 00 01 74 00 04 31", "32 07 00 01 74 00 04 00 31")
+            + version.of("32 06 00 01 74 00 05 32", "32 07 00 01 74 00 05 00 32")
+        #expect(output.bytes == expected)
+        harness.receive(.puback(acknowledgement(4)))
+        #expect(harness.actions() == [.published(first, .success, Properties())])
+    }
+
+    @Test func a_lost_session_fails_messages_where_configured() {
+        var harness = SessionHarness(connected: .v5) { $0.onSessionLost = .fail }
+        let first = harness.publish("1")
+        _ = harness.packets()
+        let queued = harness.publish("2")
+        harness.reconnect(sessionPresent: false)
+        harness.encode()
+        let output = harness.take()
+        #expect(output.actions == [.failed(first, .sessionLost), .sessionLost])
+        #expect(output.bytes == hex("32 07 00 01 74 00 02 00 32"))
+        #expect(queued.rawValue == 2)
+    }
+
+    @Test func clean_session_3_1_1_loses_the_session_with_the_connection() {  // 3.1.1 [MQTT-3.1.2-6]
+        var harness = SessionHarness(connected: .v3_1_1) { $0.cleanStart = true }
+        harness.publish()
+        _ = harness.packets()
+        harness.close()
+        #expect(harness.actions() == [.sessionLost])
+        harness.connect()
+        harness.encode()
+        let output = harness.take()
+        #expect(output.bytes == hex("32 06 00 01 74 00 02 61"))
+        #expect(output.actions.isEmpty)
+    }
+
+    @Test func session_expiry_zero_granted_by_the_server_ends_the_session() {
+        var harness = SessionHarness(connected: .v5, connack: Properties([.sessionExpiryInterval(0)]))
+        harness.close()
+        #expect(harness.actions() == [.sessionLost])
+    }
+
+    @Test func the_send_quota_holds_up_publishes_only() {
+        // [MQTT-3.3.4-7], [MQTT-3.3.4-8], [MQTT-4.9.0-2], [MQTT-4.9.0-3]
+        var harness = SessionHarness(connected: .v5, connack: Properties([.receiveMaximum(2)]))
+        for text in ["1", "2", "3", "4"] { harness.publish(text) }
+        harness.subscribe("f")
+        #expect(
+            harness.packets()
+                == hex([
+                    "32 07 00 01 74 00 01 00 31", "32 07 00 01 74 00 02 00 32",
+                    "82 07 00 03 00 00 01 66 00",
+                ]))
+        #expect(!harness.session.hasPending)
+        harness.deliver(qos: .atMostOnce, id: 0)
+        #expect(harness.take().tokens.count == 1)
+        harness.receive(.puback(acknowledgement(2)))
+        #expect(harness.session.hasPending)
+        #expect(harness.packets() == hex(["32 07 00 01 74 00 04 00 33"]))
+    }
+
+    @Test func the_send_quota_is_fresh_for_each_connection_and_covers_resends() {  // [MQTT-4.9.0-1]
+        var harness = SessionHarness(connected: .v5)
+        for _ in 1...10 { harness.publish() }
+        #expect(harness.packets().count == 10)
+        harness.reconnect(sessionPresent: true, connack: Properties([.receiveMaximum(2)]))
+        #expect(harness.packets().map { $0[6] } == [1, 2])
+        harness.receive(.puback(acknowledgement(2)))
+        #expect(harness.packets().map { $0[6] } == [3])
+        harness.reconnect(sessionPresent: true)
+        #expect(harness.packets().map { $0[6] } == [1, 3, 4, 5, 6, 7, 8, 9, 10])
+    }
+
+    @Test func identifiers_are_shared_skip_those_in_use_and_run_out() {  // [MQTT-2.2.1-3]
+        var harness = SessionHarness(connected: .v3_1_1)
+        for _ in 1...65_536 { harness.publish("") }
+        harness.encode(upTo: .max)
+        #expect(harness.session.inFlightCount == 65_535)
+        #expect(harness.session.queuedCount == 1)
+        harness.subscribe("f")
+        _ = harness.take()
+        #expect(harness.packets().isEmpty)
+        #expect(!harness.session.hasPending)
+        harness.receive(.puback(acknowledgement(0x1234)))
+        #expect(harness.packets() == hex(["32 05 00 01 74 12 34"]))
+        harness.receive(.puback(acknowledgement(0x0001)))
+        #expect(harness.packets() == hex(["82 06 00 01 00 01 66 00"]))
+    }
+
+    @Test func a_subscribe_never_takes_the_identifier_of_a_publish_in_flight() {
+        var harness = SessionHarness(connected: .v3_1_1)
+        harness.publish("kept")
+        _ = harness.packets()
+        for round in 2..<70_000 {
+            harness.publish("")
+            guard let packet = harness.packets().first else {
+                Issue.record("no packet in round \(round)")
+                return
+            }
+            let id = PacketIdentifier(packet[5]) << 8 | PacketIdentifier(packet[6])
+            if id <= 1 { Issue.record("identifier \(id) in round \(round)") }
+            harness.receive(.puback(acknowledgement(id)))
+        }
+        #expect(harness.session.inFlightCount == 1)
+    }
+
+    @Test func packets_above_the_servers_maximum_size_fail_and_cost_nothing() {  // [MQTT-3.2.2-15]
+        var harness = SessionHarness(
+            connected: .v5, connack: Properties([.maximumPacketSize(20), .receiveMaximum(1)]))
+        let large = harness.publish("0123456789abcdefghijk")
+        harness.publish("b")
+        harness.encode()
+        let output = harness.take()
+        #expect(output.actions == [.failed(large, .packetTooLarge(size: 29, limit: 20))])
+        #expect(output.bytes == hex("32 07 00 01 74 00 01 00 62"))
+        harness.reconnect(sessionPresent: true)
+        _ = harness.packets()
+        harness.publish("0123456789abcdefghijk")
+        #expect(harness.packets().map(\.count) == [29])
+    }
+
+    @Test func unavailable_features_fail_locally() {  // [MQTT-3.2.2-11], [MQTT-3.2.2-14], [MQTT-3.2.2-18]
+        var harness = SessionHarness(
+            connected: .v5, connack: Properties([.maximumQoS(0), .retainAvailable(0)]))
+        let qos = harness.publish()
+        let retained = harness.publish(qos: .atMostOnce, retain: true)
+        let alias = harness.publish(qos: .atMostOnce, properties: Properties([.topicAlias(1)]))
+        harness.encode()
+        let output = harness.take()
+        #expect(output.bytes.isEmpty)
+        #expect(
+            output.actions == [
+                .failed(qos, .qosNotSupported(maximum: .atMostOnce)),
+                .failed(retained, .retainNotAvailable), .failed(alias, .topicAliasNotAvailable),
+            ])
+    }
+
+    @Test func the_identifier_of_a_message_that_may_not_be_resent_stays_taken() {
+        var harness = SessionHarness(connected: .v5)
+        let large = harness.publish("0123456789abcdefghijk", qos: .exactlyOnce)
+        _ = harness.packets()
+        harness.reconnect(sessionPresent: true, connack: Properties([.maximumPacketSize(20)]))
+        harness.encode()
+        #expect(harness.actions() == [.failed(large, .packetTooLarge(size: 29, limit: 20))])
+        for _ in 1...200 {
+            harness.publish("")
+            let id = harness.packets().first.map { $0[6] }
+            #expect(id != 1)
+            harness.receive(.puback(acknowledgement(PacketIdentifier(id ?? 0))))
+        }
+    }
+
+    @Test func dup_of_an_incoming_message_is_not_passed_on() {  // [MQTT-3.3.1-3]
+        var harness = SessionHarness(connected: .v3_1_1)
+        harness.session.publish(
+            Publish(
+                topicName: "t", payload: [], qos: .atLeastOnce, isDuplicate: true, packetIdentifier: 77),
+            token: harness.makeToken(), now: harness.now, into: &harness.output)
+        #expect(harness.packets() == hex(["32 05 00 01 74 00 01"]))
+    }
+
+    @Test func operations_leave_in_the_order_they_were_asked_for() {
+        var harness = SessionHarness(connected: .v3_1_1)
+        harness.publish(qos: .atMostOnce)
+        harness.subscribe("a")
+        harness.publish()
+        harness.unsubscribe("a")
+        harness.publish(qos: .exactlyOnce)
+        #expect(harness.packets().map { $0[0] } == [0x30, 0x82, 0x32, 0xA2, 0x34])
+    }
+
+    @Test func encoding_stops_at_the_byte_limit() {
+        var harness = SessionHarness(connected: .v3_1_1)
+        for _ in 1...100 { harness.publish(qos: .atMostOnce) }
+        harness.encode(upTo: 31)
+        #expect(harness.output.packetEnds == [6, 12, 18, 24, 30, 36])
+        #expect(harness.session.queuedCount == 94 && harness.session.queuedBytes == 188)
+        #expect(harness.session.hasPending)
+    }
+
+    @Test func a_queued_operation_can_be_cancelled_one_on_the_wire_cannot() {
+        var harness = SessionHarness(connected: .v3_1_1)
+        let sent = harness.publish("1")
+        _ = harness.packets()
+        let tokens = (0..<10).map { _ in harness.publish("x", qos: .atMostOnce) }
+        let request = harness.subscribe("f")
+        let sentIsCancelled = harness.session.cancel(sent)
+        #expect(!sentIsCancelled)
+        for token in [tokens[0], tokens[5], tokens[9], request] {
+            let isCancelled = harness.session.cancel(token)
+            #expect(isCancelled)
+        }
+        let isCancelledTwice = harness.session.cancel(tokens[5])
+        #expect(!isCancelledTwice)
+        #expect(harness.session.queuedCount == 7)
+        #expect(harness.packets().count == 7)
+        #expect(harness.session.queuedBytes == 0)
+    }
+
+    @Test func an_abandoned_message_is_resent_but_never_published_anew() {
+        var harness = SessionHarness(connected: .v3_1_1)
+        harness.publish()
+        _ = harness.packets()
+        harness.close()
+        harness.session.abandon(.disconnected, into: &harness.output)
+        harness.connect(sessionPresent: true)
+        #expect(harness.packets() == hex(["3A 06 00 01 74 00 01 61"]))
+        harness.reconnect(sessionPresent: false)
+        #expect(harness.packets().isEmpty)
+    }
+}
