@@ -22,7 +22,8 @@ extension ClientSession {
     /// The driver has the message safely in a buffer, or rejects it (5.0: a reason of 0x80 or more).
     ///
     /// PUBACKs and PUBRECs go out in the order in which the messages came [MQTT-4.6.0-2],
-    /// [MQTT-4.6.0-3]: one that is withheld holds up those after it.
+    /// [MQTT-4.6.0-3]: one that is withheld holds up those after it. It is owed across connections: a QoS 2
+    /// message isn't delivered a second time, and its repetition waits for this same token.
     package mutating func acknowledge(
         _ token: IncomingToken, reason: ReasonCode = .success, into output: inout SessionOutput
     ) {
