@@ -6,7 +6,7 @@ extension ClientSession {
         userName: String?, password: [UInt8]?, now: Instant, connackTimeout: Duration,
         into output: inout SessionOutput
     ) {
-        if state != .closed { closed(now: now, into: &output) }
+        if phase != .closed { closed(now: now, into: &output) }
         let startsClean = nextCleanStart
         connection = ConnectionState(
             after: connection, startedClean: startsClean,
@@ -17,7 +17,8 @@ extension ClientSession {
             version: configuration.version, clientIdentifier: clientIdentifier, cleanStart: startsClean,
             keepAlive: configuration.keepAlive, will: configuration.will, userName: userName,
             password: password, properties: connectProperties)
-        state = .awaitingConnack(deadline: now + connackTimeout)
+        connection.connackDeadline = now + connackTimeout
+        phase = .awaitingConnack
         send(.connect(connect), into: &output)
     }
 
@@ -26,7 +27,7 @@ extension ClientSession {
         reason: ReasonCode = .normalDisconnection, properties: Properties = Properties(), now: Instant,
         into output: inout SessionOutput
     ) {
-        switch state {
+        switch phase {
         case .closed, .closing: return
         case .awaitingConnack, .established: break
         }
@@ -45,15 +46,15 @@ extension ClientSession {
             fit(&disconnect)
         }
         send(.disconnect(disconnect), into: &output)
-        guard state != .closing else { return }
-        state = .closing
+        guard phase != .closing else { return }
+        phase = .closing
         output.actions.append(.close(nil))
     }
 
     /// The network connection is gone: what belongs to it dies, the session stays unless it ends with it.
     package mutating func closed(now: Instant, into output: inout SessionOutput) {
-        guard state != .closed else { return }
-        state = .closed
+        guard phase != .closed else { return }
+        phase = .closed
         for identifier in connection.requests.keys { session.identifiers.free(identifier) }
         pending.putBack(connection.requests.values.filter { $0.token != nil || $0.isRestoring })
         for publish in pending.removePublishes(where: { $0.publish?.qos == .atMostOnce }) {
@@ -96,7 +97,7 @@ extension ClientSession {
             return
         }
         // From here on the server reads a DISCONNECT.
-        state = .established
+        phase = .established
         if let violation = check(connack) {
             if violation == .sessionPresentWithoutSession { session.mustStartClean = true }
             fail(violation, into: &output)

@@ -115,7 +115,7 @@ extension ClientSession {
     }
 
     private mutating func sendAcknowledgements(into output: inout SessionOutput) {
-        while state == .established, let first = connection.acknowledgements.first, let answer = first.answer
+        while phase == .established, let first = connection.acknowledgements.first, let answer = first.answer
         {
             _ = connection.acknowledgements.popFirst()
             let packet = Acknowledgement(packetIdentifier: first.identifier, reasonCode: answer)

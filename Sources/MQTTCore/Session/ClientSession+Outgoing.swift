@@ -2,7 +2,7 @@
 extension ClientSession {
     /// Whether `encodePending` would encode something now.
     package var hasPending: Bool {
-        guard state == .established else { return false }
+        guard phase == .established else { return false }
         if connection.resendNext != 0 { return hasSendQuota || canSendRequest }
         if canSendRequest { return true }
         guard let next = pending.nextPublish else { return false }
@@ -14,7 +14,7 @@ extension ClientSession {
     package mutating func encodePending(
         upTo byteLimit: Int, now: Instant, into output: inout SessionOutput
     ) {
-        while state == .established, output.bytes.count < byteLimit {
+        while phase == .established, output.bytes.count < byteLimit {
             guard encodeNext(into: &output) else { return }
         }
     }
@@ -92,9 +92,10 @@ extension ClientSession {
     }
 
     private func refusal(of message: borrowing Publish) -> SessionError? {
-        let limits = connection.limits
-        if message.qos > limits.maximumQoS { return .qosNotSupported(maximum: limits.maximumQoS) }
-        if message.retain, !limits.retainAvailable { return .retainNotAvailable }
+        if message.qos > connection.limits.maximumQoS {
+            return .qosNotSupported(maximum: connection.limits.maximumQoS)
+        }
+        if message.retain, !connection.limits.retainAvailable { return .retainNotAvailable }
         for property in message.properties.entries {
             if case .topicAlias = property { return .topicAliasNotAvailable }
         }

@@ -5,11 +5,11 @@
 /// network connection, `closed` says that it is gone.
 package struct ClientSession: Sendable {
     package let configuration: SessionConfiguration
-    package internal(set) var state = SessionPhase.closed
 
+    // Without payloads: an enum that holds an Instant has its layout worked out at run time, and taking a
+    // connection's state out of a case and back for each packet costs more than handling a QoS 0 message.
+    var phase = Phase.closed
     var session = SessionState()
-    // Beside the phase rather than in its cases: taking it out and putting it back for each packet costs
-    // more than handling a QoS 0 message.
     var connection: ConnectionState
     var pending = PendingOperations()
     var ledger = PersistenceLedger()
@@ -18,6 +18,15 @@ package struct ClientSession: Sendable {
         self.configuration = configuration
         connection = ConnectionState(
             keepAlive: KeepAlive(seconds: 0, responseTimeout: .zero, now: Instant.now))
+    }
+
+    package var state: SessionPhase {
+        switch phase {
+        case .closed: .closed
+        case .awaitingConnack: .awaitingConnack(deadline: connection.connackDeadline)
+        case .established: .established
+        case .closing: .closing
+        }
     }
 
     package var limits: NegotiatedLimits { connection.limits }
@@ -38,7 +47,7 @@ package struct ClientSession: Sendable {
     package mutating func receive(
         _ packet: ControlPacket, now: Instant, into output: inout SessionOutput
     ) {
-        switch state {
+        switch phase {
         case .established: receiveEstablished(packet, now: now, into: &output)
         case .awaitingConnack: receiveFirst(packet, now: now, into: &output)
         case .closed, .closing: break
@@ -65,7 +74,7 @@ package struct ClientSession: Sendable {
     package mutating func publish(
         _ publish: Publish, token: OperationToken, now: Instant, into output: inout SessionOutput
     ) {
-        if publish.qos == .atMostOnce, state != .established {
+        if publish.qos == .atMostOnce, phase != .established {
             output.actions.append(.failed(token, .notConnected))
             return
         }
@@ -97,22 +106,22 @@ package struct ClientSession: Sendable {
         _ token: PersistenceToken, now: Instant, into output: inout SessionOutput
     ) {
         ledger.persisted = max(ledger.persisted, token.rawValue)
-        guard state == .established else { return }
+        guard phase == .established else { return }
         releaseHeld(into: &output)
     }
 
     package var nextDeadline: Instant? {
-        switch state {
-        case .awaitingConnack(let deadline): deadline
+        switch phase {
+        case .awaitingConnack: connection.connackDeadline
         case .established: connection.keepAlive.nextDeadline
         case .closed, .closing: nil
         }
     }
 
     package mutating func deadlineReached(now: Instant, into output: inout SessionOutput) {
-        switch state {
-        case .awaitingConnack(let deadline):
-            if now >= deadline { end(.connackTimeout, reason: nil, into: &output) }
+        switch phase {
+        case .awaitingConnack:
+            if now >= connection.connackDeadline { end(.connackTimeout, reason: nil, into: &output) }
         case .established:
             switch connection.keepAlive.deadlineReached(now: now) {
             case .nothing: break
@@ -134,6 +143,15 @@ package enum SessionPhase: Sendable, Hashable {
     case established
     /// Nothing is sent or read any more; `closed` is awaited.
     case closing
+}
+
+extension ClientSession {
+    enum Phase: UInt8, Sendable {
+        case closed
+        case awaitingConnack
+        case established
+        case closing
+    }
 }
 
 /// Which changes have been handed to a store and which of them are stored.
@@ -181,7 +199,7 @@ extension ClientSession {
     /// Ends the connection: 5.0 says why once CONNACK has come; 3.1.1 just closes, since its DISCONNECT
     /// would suppress the Will Message.
     mutating func end(_ error: SessionError, reason: ReasonCode?, into output: inout SessionOutput) {
-        switch state {
+        switch phase {
         case .closed, .closing: return
         case .established:
             if let reason, configuration.version == .v5 {
@@ -191,12 +209,12 @@ extension ClientSession {
             }
         case .awaitingConnack: break
         }
-        state = .closing
+        phase = .closing
         output.actions.append(.close(error))
     }
 
     private mutating func releaseHeld(into output: inout SessionOutput) {
-        while state == .established, let first = connection.held.first, first.token <= ledger.persisted {
+        while phase == .established, let first = connection.held.first, first.token <= ledger.persisted {
             _ = connection.held.popFirst()
             switch first.content {
             case .publish(let identifier): sendStored(identifier, into: &output)

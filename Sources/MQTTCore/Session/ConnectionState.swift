@@ -5,6 +5,8 @@ struct ConnectionState: Sendable {
     /// As sent in CONNECT.
     let startedClean: Bool
     var isEstablished = false
+    /// Until when CONNACK has to come; of no meaning afterwards.
+    var connackDeadline: Instant
     /// What the server was told at DISCONNECT to do with the session; nil when none was sent.
     var keepsSessionAfterDisconnect: Bool?
     var limits = NegotiatedLimits()
@@ -31,6 +33,7 @@ struct ConnectionState: Sendable {
         number = previous.map { $0.number + 1 } ?? 0
         self.startedClean = startedClean
         self.keepAlive = keepAlive
+        connackDeadline = keepAlive.lastSent
         if let previous {
             acknowledgements = previous.acknowledgements
             acknowledgements.removeAll()
