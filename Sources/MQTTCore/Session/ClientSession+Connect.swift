@@ -151,7 +151,12 @@ extension ClientSession {
         var assigned: String?
         for property in connack.properties.entries {
             if case .assignedClientIdentifier(let value) = property { assigned = value }
-            if case .authenticationMethod = property { return .unexpectedAuthenticationMethod }
+            // One that we named is repeated [MQTT-4.12.0-5].
+            if case .authenticationMethod = property,
+                !configuration.connectProperties.entries.contains(property)
+            {
+                return .unexpectedAuthenticationMethod
+            }
         }
         if let assigned {
             // Repeating what we asked for does no harm.
@@ -230,10 +235,9 @@ extension ClientSession {
             let size = try? ControlPacket.disconnect(disconnect).encodedSize(for: .v5), size > Int(limit)
         else { return }
         disconnect.properties.entries.removeAll {
-            switch $0 {
-            case .reasonString, .userProperty: true
-            default: false
-            }
+            if case .reasonString = $0 { return true }
+            if case .userProperty = $0 { return true }
+            return false
         }
     }
 }

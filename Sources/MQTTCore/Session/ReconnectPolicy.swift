@@ -57,7 +57,7 @@ package enum ConnectionFailure: Sendable, Hashable, CaseIterable {
     case transient
     /// Needs somebody to act, or the clock to be set: tried again slowly.
     case certificate
-    /// The server knows us and says no: trying again can't help, and may lock an account.
+    /// The server says no, or would to every such CONNECT: trying again cannot help, and may lock an account.
     case refusedByServer
     /// Another client uses our client identifier: fighting back would never end.
     case takenOver
@@ -101,7 +101,14 @@ package enum ConnectionFailure: Sendable, Hashable, CaseIterable {
         switch error {
         case .refused(let code): self.init(refusal: code, version: version)
         case .serverDisconnected(let code): self.init(disconnect: code)
-        default: self = .transient
+        case .notConnected, .connectionLost, .sessionLost, .cancelled, .disconnected, .packetTooLarge,
+            .qosNotSupported, .retainNotAvailable, .wildcardSubscriptionsNotAvailable,
+            .subscriptionIdentifiersNotAvailable, .sharedSubscriptionsNotAvailable,
+            .topicAliasNotAvailable, .requiresVersion5, .connackTimeout, .pingResponseTimeout, .malformed,
+            .violation:
+            self = .transient
+        // Our own CONNECT can't be written: it won't be better the next time.
+        case .notEncodable: self = .refusedByServer
         }
     }
 }
