@@ -222,6 +222,26 @@ struct SessionOutgoingTests {
         #expect(harness.packets().map { $0[6] } == [1, 3, 4, 5, 6, 7, 8, 9, 10])
     }
 
+    @Test func an_answer_that_precedes_the_resend_makes_no_room_and_spares_the_resend() {
+        var harness = SessionHarness(connected: .v5)
+        for _ in 1...4 { harness.publish(qos: .exactlyOnce) }
+        harness.publish()
+        harness.publish()
+        _ = harness.packets()
+        harness.reconnect(sessionPresent: true, connack: Properties([.receiveMaximum(2)]))
+        harness.receive(.pubrec(acknowledgement(1)))
+        #expect(harness.takePackets() == hex(["62 02 00 01"]))
+        #expect(harness.packets().map { $0[6] } == [2, 3])
+        harness.receive(.puback(acknowledgement(5)))
+        #expect(harness.packets().isEmpty)
+        harness.receive(.pubrec(acknowledgement(2)))
+        harness.receive(.pubcomp(acknowledgement(2)))
+        #expect(harness.takePackets() == hex(["62 02 00 02"]))
+        #expect(harness.packets().map { $0[6] } == [4])
+        harness.receive(.pubrec(acknowledgement(3, .unspecifiedError)))
+        #expect(harness.packets().map { $0[6] } == [6])
+    }
+
     @Test func identifiers_are_shared_skip_those_in_use_and_run_out() {  // [MQTT-2.2.1-3]
         var harness = SessionHarness(connected: .v3_1_1)
         for _ in 1...65_536 { harness.publish("") }
