@@ -54,7 +54,7 @@ let package = Package(
         tests("MQTTCoreTests", ["MQTTCore"]),
         tests("WebSocketCoreTests", ["WebSocketCore"]),
         tests("MQTTTransportTests", ["MQTTTransport", "MQTTLoopback"]),
-        tests("MQTTLoopbackTests", ["MQTTLoopback", "MQTTTransport", "MQTTCore"]),
+        tests("MQTTLoopbackTests", ["MQTTLoopback", "MQTTTransport", "MQTTCore", "CTraversalOpenSSL"]),
         tests("ScenarioTests", ["MQTTTraversal", "MQTTLoopback", "MQTTTransport", "MQTTCore"]),
     ],
     swiftLanguageModes: [.v6]
