@@ -1,0 +1,38 @@
+# The Swift toolchain (6.2 or later) has to be there; everything else is installed from Debian.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test lint format sample
+
+build_packages := libssl-dev zlib1g-dev pkg-config
+broker_packages := mosquitto mosquitto-clients
+swift_sources := Package.swift Sources Tests Examples
+strict := -Xswiftc -warnings-as-errors -Xcc -Werror
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## Install what is missing, build, and run the demo on a loopback broker
+	@.ci/check-swift
+	@.ci/install $(build_packages)
+	swift run mqtt-demo
+
+test: ## Install what is missing, then lint, build without warnings, and run all tests
+	@.ci/check-swift
+	@.ci/step "Debian packages to build" .ci/install $(build_packages)
+	@.ci/step "Debian packages to test against" .ci/install $(broker_packages) \
+		|| { [ $$? -eq 3 ] && echo "SKIPPED without root and mosquitto: the scenarios against mosquitto"; }
+	@.ci/step lint $(MAKE) --no-print-directory lint
+	@.ci/step build swift build --build-tests $(strict)
+	@.ci/step tests swift test --skip-build $(strict)
+	@.ci/step "sample package" $(MAKE) --no-print-directory sample
+
+lint: ## Check the format of the Swift sources
+	swift format lint --strict --recursive --parallel $(swift_sources)
+
+format: ## Format the Swift sources in place
+	swift format format --in-place --recursive --parallel $(swift_sources)
+
+sample: ## Build and run a package of its own that only imports MQTTTraversal
+	swift run --package-path Tests/SamplePackage

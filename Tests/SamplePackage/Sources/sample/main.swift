@@ -1,0 +1,3 @@
+import MQTTTraversal
+
+print("a package that only imports MQTTTraversal builds and runs")
