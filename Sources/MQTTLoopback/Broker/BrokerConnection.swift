@@ -1,0 +1,39 @@
+import MQTTCore
+
+/// Names a connection at the broker for as long as the broker lives: slots are reused, generations aren't.
+package struct ConnectionID: Sendable, Hashable {
+    let slot: Int
+    let generation: UInt64
+}
+
+/// What the broker keeps for one network connection; it dies with it.
+struct BrokerConnection {
+    enum Phase {
+        /// CONNECT is to come, before the deadline.
+        case awaitingConnect(deadline: ContinuousClock.Instant)
+        /// Between the accepted CONNECT and the end.
+        case connected(Link)
+        /// Nothing more is read; what is left to write is written, then the connection closes.
+        case closing
+    }
+
+    /// An accepted CONNECT's consequences.
+    struct Link {
+        let session: Int
+        let version: ProtocolVersion
+        /// One and a half times Keep Alive [MQTT-3.1.2-22]; `nil` where it is off.
+        let keepAliveLimit: Duration?
+        /// What the user may use; `nil` permits all topics.
+        let allowedTopics: [TopicFilter]?
+        let will: Will?
+    }
+
+    let generation: UInt64
+    var phase: Phase
+    var lastReceived: ContinuousClock.Instant
+    /// What the client's Topic Aliases stand for (5.0, section 3.3.2.3.4).
+    var topicAliases: [UInt16: String] = [:]
+    var output: [UInt8] = []
+    /// Whether the connection stands in the list of those that have something to write.
+    var isDirty = false
+}
