@@ -3,12 +3,12 @@ import MQTTLoopback
 import Testing
 
 @Suite struct BrokerConnectTests {
-    @Test func CONNACK_of_3_1_1_is_four_bytes() {
+    @Test func a_CONNACK_of_3_1_1_is_four_bytes() {
         let client = BrokerTable().connecting(Connect(version: .v3_1_1, clientIdentifier: "a"))
         #expect(client.bytes == [0x20, 0x02, 0x00, 0x00])
     }
 
-    @Test func CONNACK_of_5_0_tells_the_limits() {
+    @Test func a_CONNACK_of_5_0_tells_the_limits() {
         var configuration = BrokerConfiguration()
         configuration.receiveMaximum = 2
         configuration.maximumQoS = .atLeastOnce
@@ -56,7 +56,7 @@ import Testing
         #expect(client.bytes.isEmpty)
     }
 
-    @Test func CONNECT_has_to_come_in_time() {
+    @Test func the_CONNECT_has_to_come_in_time() {
         let table = BrokerTable()
         let client = table.open()
         table.pass(.milliseconds(9999))
@@ -276,7 +276,7 @@ import Testing
         #expect(!client.isClosed)
     }
 
-    @Test func Server_Keep_Alive_replaces_the_clients_own() {
+    @Test func a_Server_Keep_Alive_replaces_the_clients_own() {
         var configuration = BrokerConfiguration()
         configuration.serverKeepAlive = 2
         let table = BrokerTable(configuration)

@@ -6,7 +6,7 @@ import Testing
 @Suite struct BrokerDeliveryTests {
     // MARK: From clients
 
-    @Test func QoS_1_is_acknowledged() {
+    @Test func a_QoS_1_message_is_acknowledged() {
         let table = BrokerTable()
         let new = table.client("new")
         let old = table.client("old", .v3_1_1)
@@ -20,7 +20,7 @@ import Testing
         #expect(old.bytes == [0x40, 0x02, 0x01, 0x02])
     }
 
-    @Test func QoS_2_is_passed_on_once_however_often_it_is_sent() {
+    @Test func a_QoS_2_message_is_passed_on_once_however_often_it_is_sent() {
         let table = BrokerTable()
         let subscriber = table.client("s")
         subscriber.subscribe("t", SubscriptionOptions(qos: .atMostOnce))
@@ -84,7 +84,7 @@ import Testing
         #expect(client.isClosed)
     }
 
-    @Test func QoS_and_RETAIN_beyond_what_was_told_end_a_5_0_connection() {
+    @Test func any_QoS_and_RETAIN_beyond_what_was_told_end_a_5_0_connection() {
         var configuration = BrokerConfiguration()
         configuration.maximumQoS = .atMostOnce
         configuration.retainAvailable = false
@@ -105,7 +105,7 @@ import Testing
 
     // MARK: To clients
 
-    @Test func QoS_2_to_a_client_runs_its_four_steps() {
+    @Test func a_QoS_2_message_to_a_client_runs_its_four_steps() {
         let table = BrokerTable()
         let subscriber = table.client("s")
         subscriber.subscribe("t")
@@ -157,7 +157,7 @@ import Testing
         #expect(third.taken() == [publish(3, .exactlyOnce, true)])
     }
 
-    @Test func Receive_Maximum_of_the_client_is_kept() {
+    @Test func the_Receive_Maximum_of_the_client_is_kept() {
         let table = BrokerTable()
         let subscriber = table.client("s", properties: [.receiveMaximum(2)])
         subscriber.subscribe("t")
@@ -176,7 +176,7 @@ import Testing
         #expect(subscriber.taken().isEmpty, "PUBACK doesn't answer a QoS 2 message")
     }
 
-    @Test func Receive_Maximum_holds_for_what_is_sent_again() {
+    @Test func the_Receive_Maximum_holds_for_what_is_sent_again() {
         let table = BrokerTable()
         let subscriber = table.client("s", expiry: 100)
         subscriber.subscribe("t")
@@ -195,7 +195,7 @@ import Testing
         #expect(again.payloads() == ["3"])
     }
 
-    @Test func Maximum_Packet_Size_of_the_client_is_kept() {
+    @Test func the_Maximum_Packet_Size_of_the_client_is_kept() {
         let table = BrokerTable()
         let subscriber = table.client("s", properties: [.maximumPacketSize(20)])
         let other = table.client("o")

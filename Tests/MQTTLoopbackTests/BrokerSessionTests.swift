@@ -45,7 +45,7 @@ import Testing
         #expect(!table.client("clean", .v3_1_1, cleanStart: false).connack.sessionPresent)
     }
 
-    @Test func Clean_Start_forgets_the_session() {
+    @Test func a_Clean_Start_forgets_the_session() {
         let table = BrokerTable()
         let first = table.client("s", expiry: 100)
         first.subscribe("t")
@@ -80,7 +80,7 @@ import Testing
         #expect(!table.client("s", cleanStart: false).connack.sessionPresent)
     }
 
-    @Test func DISCONNECT_changes_the_expiry_interval() {
+    @Test func a_DISCONNECT_changes_the_expiry_interval() {
         let table = BrokerTable()
         let leaving = Disconnect(properties: Properties([.sessionExpiryInterval(0)]))
         let first = table.client("s", expiry: 100)
@@ -93,7 +93,7 @@ import Testing
         #expect(table.client("t", cleanStart: false, expiry: 0).connack.sessionPresent)
     }
 
-    @Test func DISCONNECT_may_not_revive_a_session_that_was_to_end() {
+    @Test func a_DISCONNECT_may_not_revive_a_session_that_was_to_end() {
         let table = BrokerTable()
         let client = table.client("s")
         client.send(.disconnect(Disconnect(properties: Properties([.sessionExpiryInterval(9)]))))
@@ -165,7 +165,7 @@ import Testing
     }
 
     @Test(arguments: [ReasonCode.disconnectWithWillMessage, .unspecifiedError])
-    func DISCONNECT_with_another_reason_publishes_the_will(_ reason: ReasonCode) {
+    func a_DISCONNECT_with_another_reason_publishes_the_will(_ reason: ReasonCode) {
         let table = BrokerTable()
         let watcher = table.client("watcher")
         watcher.subscribe("w")

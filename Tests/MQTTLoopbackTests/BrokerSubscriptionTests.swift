@@ -3,7 +3,7 @@ import MQTTLoopback
 import Testing
 
 @Suite struct BrokerSubscriptionTests {
-    @Test func PUBLISH_at_QoS_0_is_passed_on_byte_for_byte() {
+    @Test func a_PUBLISH_at_QoS_0_is_passed_on_byte_for_byte() {
         let table = BrokerTable()
         let old = table.client("old", .v3_1_1)
         let new = table.client("new")
@@ -80,7 +80,7 @@ import Testing
         #expect(subscriber.messages().map(\.qos) == [.atMostOnce])
     }
 
-    @Test func No_Local_keeps_a_clients_own_messages_away() {
+    @Test func the_No_Local_option_keeps_a_clients_own_messages_away() {
         let table = BrokerTable()
         let one = table.client("one")
         let two = table.client("two")
@@ -90,7 +90,7 @@ import Testing
         #expect(one.payloads() == ["other"])
     }
 
-    @Test func UNSUBSCRIBE_ends_a_subscription() {
+    @Test func an_UNSUBSCRIBE_ends_a_subscription() {
         let table = BrokerTable()
         let subscriber = table.client("s")
         let publisher = table.client("p")
@@ -206,7 +206,7 @@ import Testing
         #expect(again.payloads() == ["4"])
     }
 
-    @Test func No_Local_on_a_shared_subscription_is_a_protocol_error() {
+    @Test func a_No_Local_option_on_a_shared_subscription_is_a_protocol_error() {
         let client = BrokerTable().client("a")
         client.send(
             .subscribe(
@@ -254,7 +254,7 @@ import Testing
         #expect(later.taken().isEmpty)
     }
 
-    @Test func RETAIN_is_kept_only_where_asked_for() {
+    @Test func the_RETAIN_flag_is_kept_only_where_asked_for() {
         let table = BrokerTable()
         let plain = table.client("plain")
         let asPublished = table.client("as published")
@@ -269,7 +269,7 @@ import Testing
         #expect(asPublished.messages().map(\.retain) == [true, false])
     }
 
-    @Test func Retain_Handling_says_when_retained_messages_are_sent() {
+    @Test func the_Retain_Handling_option_says_when_retained_messages_are_sent() {
         let table = BrokerTable()
         table.client("p").publish("t", "x", retain: true)
         let client = table.client("s")
