@@ -195,6 +195,24 @@ import Testing
         #expect(again.payloads() == ["3"])
     }
 
+    @Test func a_PUBREL_sent_again_does_not_widen_the_window() {
+        let table = BrokerTable()
+        let subscriber = table.client("s", expiry: 100)
+        subscriber.subscribe("t")
+        let publisher = table.client("p")
+        for number in 1...5 {
+            publisher.publish("t", "\(number)", qos: .exactlyOnce, packetIdentifier: UInt16(number))
+        }
+        subscriber.send(.pubrec(ack(2)))
+        subscriber.drop()
+        let again = table.client("s", cleanStart: false, properties: [.receiveMaximum(2)])
+        #expect(again.taken().map(\.packetIdentifier) == [1, 2, 3])
+        again.send(.pubcomp(ack(2)))
+        #expect(again.taken().isEmpty)
+        again.send(.pubrec(ack(1)), .pubcomp(ack(1)))
+        #expect(again.taken().map(\.packetIdentifier) == [1, 4])
+    }
+
     @Test func the_Maximum_Packet_Size_of_the_client_is_kept() {
         let table = BrokerTable()
         let subscriber = table.client("s", properties: [.maximumPacketSize(20)])
@@ -327,5 +345,15 @@ import Testing
             subscriber.send(.puback(ack(expected)))
         }
         #expect(next() == 2, "1 is still in use")
+    }
+}
+
+extension ControlPacket {
+    fileprivate var packetIdentifier: UInt16? {
+        switch self {
+        case .publish(let publish): publish.packetIdentifier
+        case .pubrel(let pubrel): pubrel.packetIdentifier
+        default: nil
+        }
     }
 }

@@ -67,6 +67,9 @@ struct OutboundMessages {
         /// Counts the identifiers given out: the message has the identifier `serial % 65535 + 1`.
         let serial: UInt64
         var step: Step
+        /// Whether it was sent as PUBLISH on the present connection: a resent PUBREL takes nothing from
+        /// the window, so its PUBCOMP gives nothing back (section 4.9).
+        var occupiesWindow = false
 
         var packetIdentifier: PacketIdentifier { PacketIdentifier(serial % 65535 + 1) }
     }
@@ -95,6 +98,7 @@ struct OutboundMessages {
     mutating func resume() {
         sent = 0
         windowUsed = 0
+        for index in inFlight.indices { inFlight[index].occupiesWindow = false }
     }
 
     /// Appends as many packets as the window and `outputLimit` permit; returns the number of messages that
@@ -114,6 +118,8 @@ struct OutboundMessages {
                     guard windowUsed < limits.window else { return dropped }
                     let packetIdentifier = inFlight[sent].packetIdentifier
                     if send(message, packetIdentifier, isDuplicate: true, limits, now, &output) {
+                        inFlight[sent].occupiesWindow = true
+                        windowUsed += 1
                         sent += 1
                     } else {
                         inFlight.remove(at: sent)
@@ -127,8 +133,10 @@ struct OutboundMessages {
                     dropped += 1
                     continue
                 }
-                let new = InFlight(serial: takeSerial(), step: .publish(message))
+                var new = InFlight(serial: takeSerial(), step: .publish(message))
                 if send(message, new.packetIdentifier, isDuplicate: false, limits, now, &output) {
+                    new.occupiesWindow = true
+                    windowUsed += 1
                     inFlight.append(new)
                     sent += 1
                 } else {
@@ -171,10 +179,8 @@ struct OutboundMessages {
     }
 
     private mutating func remove(at index: Int) {
-        inFlight.remove(at: index)
+        if inFlight.remove(at: index).occupiesWindow { windowUsed -= 1 }
         sent -= 1
-        // A resent PUBREL took nothing from the window, so its PUBCOMP mustn't widen it (section 4.9).
-        windowUsed = max(0, windowUsed - 1)
     }
 
     private mutating func takeFirstQueued() -> OutboundMessage {
@@ -216,7 +222,6 @@ struct OutboundMessages {
             output.removeSubrange(start...)
             return false
         }
-        windowUsed += 1
         return true
     }
 }
