@@ -4,7 +4,7 @@ import Testing
 
 /// A broker with its clients around it, all in memory and with a clock of its own.
 final class BrokerTable {
-    var core: BrokerCore
+    let core: BrokerCore
     private(set) var now = ContinuousClock.now
     private var clients: [ConnectionID: TableClient] = [:]
 

@@ -7,10 +7,14 @@ package struct ConnectionID: Sendable, Hashable {
 }
 
 /// What the broker keeps for one network connection; it dies with it.
-struct BrokerConnection {
+///
+/// A class, as is the session: ContinuousClock.Instant's layout is known at run time only, and copying a
+/// structure that holds one costs more than all else in a fan-out. For the same reason instants stand in
+/// indirect cases and in the last stored properties.
+final class BrokerConnection {
     enum Phase {
         /// CONNECT is to come, before the deadline.
-        case awaitingConnect(deadline: ContinuousClock.Instant)
+        indirect case awaitingConnect(deadline: ContinuousClock.Instant)
         /// Between the accepted CONNECT and the end.
         case connected(Link)
         /// Nothing more is read; what is left to write is written, then the connection closes.
@@ -30,10 +34,16 @@ struct BrokerConnection {
 
     let generation: UInt64
     var phase: Phase
-    var lastReceived: ContinuousClock.Instant
     /// What the client's Topic Aliases stand for (5.0, section 3.3.2.3.4).
     var topicAliases: [UInt16: String] = [:]
     var output: [UInt8] = []
     /// Whether the connection stands in the list of those that have something to write.
     var isDirty = false
+    var lastReceived: ContinuousClock.Instant
+
+    init(generation: UInt64, connectDeadline: ContinuousClock.Instant, now: ContinuousClock.Instant) {
+        self.generation = generation
+        phase = .awaitingConnect(deadline: connectDeadline)
+        lastReceived = now
+    }
 }

@@ -2,7 +2,7 @@ import MQTTCore
 
 /// Clients come and go: CONNECT, DISCONNECT, sessions, take-over, wills (sections 3.1, 3.14 and 4.1).
 extension BrokerCore {
-    mutating func accept(_ connect: Connect, on id: ConnectionID, now: ContinuousClock.Instant) {
+    func accept(_ connect: Connect, on id: ConnectionID, now: ContinuousClock.Instant) {
         let request = ConnectRequest(connect)
         let user: BrokerConfiguration.User?
         switch authenticate(connect) {
@@ -60,7 +60,7 @@ extension BrokerCore {
         pump(slot, now: now)
     }
 
-    mutating func receive(
+    func receive(
         _ disconnect: Disconnect, from id: ConnectionID, _ link: BrokerConnection.Link,
         now: ContinuousClock.Instant
     ) {
@@ -77,7 +77,7 @@ extension BrokerCore {
     }
 
     /// A client has lost its connection: its session goes on without it, or ends.
-    mutating func leave(
+    func leave(
         _ link: BrokerConnection.Link, publishesWill: Bool, now: ContinuousClock.Instant
     ) {
         let slot = link.session
@@ -105,7 +105,7 @@ extension BrokerCore {
 
     /// Forgets the session. A will that waits is published now, before its delay has passed
     /// (section 3.1.2.5).
-    mutating func endSession(_ slot: Int, now: ContinuousClock.Instant) {
+    func endSession(_ slot: Int, now: ContinuousClock.Instant) {
         guard let session = sessions[slot] else { return }
         if let pending = session.pendingWill {
             sessions[slot]!.pendingWill = nil
@@ -119,7 +119,7 @@ extension BrokerCore {
         freeSessions.append(slot)
     }
 
-    mutating func publish(
+    func publish(
         _ will: Will, allowedTopics: [TopicFilter]?, from slot: Int, now: ContinuousClock.Instant
     ) {
         guard permits(allowedTopics, publishingTo: will.topicName) else { return }
@@ -168,7 +168,7 @@ extension BrokerCore {
         return nil
     }
 
-    private mutating func refuse(_ connect: Connect, on id: ConnectionID, because reason: ReasonCode) {
+    private func refuse(_ connect: Connect, on id: ConnectionID, because reason: ReasonCode) {
         let code: ReasonCode
         switch connect.version {
         case .v5: code = reason
@@ -220,10 +220,9 @@ extension BrokerCore {
         }
     }
 
-    private mutating func addSession(_ clientIdentifier: String) -> Int? {
+    private func addSession(_ clientIdentifier: String) -> Int? {
         guard sessionsByClientIdentifier.count < configuration.maximumSessions else { return nil }
-        let session = BrokerSession(
-            clientIdentifier: clientIdentifier, presence: .disconnected(expiresAt: nil), expiry: 0)
+        let session = BrokerSession(clientIdentifier: clientIdentifier)
         let slot: Int
         if let free = freeSessions.popLast() {
             slot = free

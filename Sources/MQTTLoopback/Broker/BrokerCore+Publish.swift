@@ -2,7 +2,7 @@ import MQTTCore
 
 /// Messages in and out (sections 3.3 to 3.7, 4.3 and 4.9).
 extension BrokerCore {
-    mutating func receive(
+    func receive(
         _ publish: Publish, from id: ConnectionID, _ link: BrokerConnection.Link,
         now: ContinuousClock.Instant
     ) {
@@ -48,7 +48,7 @@ extension BrokerCore {
         }
     }
 
-    mutating func receivePubrel(
+    func receivePubrel(
         _ pubrel: Acknowledgement, from id: ConnectionID, _ link: BrokerConnection.Link
     ) {
         let known = sessions[link.session]!.received.remove(pubrel.packetIdentifier) != nil
@@ -57,7 +57,7 @@ extension BrokerCore {
             link.version)
     }
 
-    mutating func receivePubrec(
+    func receivePubrec(
         _ pubrec: Acknowledgement, from id: ConnectionID, _ link: BrokerConnection.Link,
         now: ContinuousClock.Instant
     ) {
@@ -76,10 +76,10 @@ extension BrokerCore {
     ///
     /// Whoever has several matching subscriptions gets one copy with the highest QoS among them and with
     /// all their Subscription Identifiers [MQTT-3.3.4-2], [MQTT-3.3.4-4].
-    mutating func fanOut(
+    func fanOut(
         _ message: BrokerMessage, from publisher: Int?, now: ContinuousClock.Instant
     ) -> Bool {
-        // Taken out meanwhile, so that it can be read while sessions change.
+        // Taken out meanwhile, so that it can be changed while other parts of the core are used.
         var scratch = FanOutScratch()
         swap(&scratch, &fanOutScratch)
         scratch.begin()
@@ -115,21 +115,22 @@ extension BrokerCore {
     }
 
     /// Sends the message to one session now, or queues it.
-    mutating func deliver(_ outbound: OutboundMessage, to slot: Int, now: ContinuousClock.Instant) {
+    func deliver(_ outbound: OutboundMessage, to slot: Int, now: ContinuousClock.Instant) {
         guard outbound.qos == .atMostOnce else {
             enqueue(outbound, for: slot, now: now)
             return
         }
         guard let (id, limits) = readyForQoS0(slot) else { return }
-        let start = connections[id.slot]!.output.count
+        let connection = connections[id.slot]!
+        let start = connection.output.count
         let publish = outbound.message.publish(
             qos: .atMostOnce, retain: outbound.retain,
             subscriptionIdentifiers: outbound.subscriptionIdentifiers, now: now)
-        guard connections[id.slot]!.output.append(.publish(publish), for: limits.version),
-            connections[id.slot]!.output.count - start <= limits.maximumPacketSize
+        guard connection.output.append(.publish(publish), for: limits.version),
+            connection.output.count - start <= limits.maximumPacketSize
         else {
             // As if it had been delivered [MQTT-3.1.2-25].
-            connections[id.slot]!.output.removeSubrange(start...)
+            connection.output.removeSubrange(start...)
             droppedMessages += 1
             return
         }
@@ -145,7 +146,7 @@ extension BrokerCore {
 
     private enum AcknowledgementType { case puback, pubrec, pubrel, pubcomp }
 
-    private mutating func acknowledge(
+    private func acknowledge(
         _ type: AcknowledgementType, _ packetIdentifier: PacketIdentifier, _ reason: ReasonCode,
         to id: ConnectionID, _ version: ProtocolVersion
     ) {
@@ -163,7 +164,7 @@ extension BrokerCore {
     }
 
     /// The Topic Name, found by Topic Alias if need be; registers a new alias (section 3.3.2.3.4).
-    private mutating func resolveTopic(
+    private func resolveTopic(
         of publish: Publish, from id: ConnectionID
     ) -> Result<String, Violation> {
         var alias: UInt16?
@@ -194,7 +195,7 @@ extension BrokerCore {
         return .success(publish.topicName)
     }
 
-    private mutating func route(
+    private func route(
         _ publish: Publish, to topicName: String, _ link: BrokerConnection.Link,
         now: ContinuousClock.Instant
     ) -> ReasonCode {
@@ -211,20 +212,21 @@ extension BrokerCore {
 
     // MARK: Out
 
-    private mutating func collect(
+    private func collect(
         _ subscriber: SubscriptionTable.Subscriber, into scratch: inout FanOutScratch
     ) {
-        let seen = sessions[subscriber.session]!.fanOut
+        let session = sessions[subscriber.session]!
+        let seen = session.fanOut
         if seen.number == scratch.number {
             scratch.deliveries[seen.position].merge(subscriber)
         } else {
-            sessions[subscriber.session]!.fanOut = (scratch.number, scratch.deliveries.count)
+            session.fanOut = (scratch.number, scratch.deliveries.count)
             scratch.deliveries.append(FanOutScratch.Delivery(subscriber))
         }
     }
 
     /// The next member in turn that is connected, or else the next that can wait for the message.
-    private mutating func takeTurn(
+    private func takeTurn(
         entry: Int, group: Int, of message: BrokerMessage
     ) -> SubscriptionTable.Subscriber? {
         let members = subscriptions.entries[entry].groups[group].members
@@ -246,7 +248,7 @@ extension BrokerCore {
     }
 
     /// Encodes once for all receivers that get the same bytes.
-    private mutating func sendShared(
+    private func sendShared(
         _ message: BrokerMessage, to slot: Int, retain: Bool, _ scratch: inout FanOutScratch,
         now: ContinuousClock.Instant
     ) {
@@ -266,28 +268,28 @@ extension BrokerCore {
     }
 
     /// The session's connection, unless there is none or its client reads too slowly.
-    private mutating func readyForQoS0(_ slot: Int) -> (ConnectionID, ReceiverLimits)? {
+    private func readyForQoS0(_ slot: Int) -> (ConnectionID, ReceiverLimits)? {
         guard case .connected(let id, let limits)? = sessions[slot]?.presence else { return nil }
-        guard connections[id.slot]!.output.count < configuration.maximumOutputBytes else {
+        guard connections[id.slot]!.output.count < maximumOutputBytes else {
             droppedMessages += 1
             return nil
         }
         return (id, limits)
     }
 
-    private mutating func enqueue(
+    private func enqueue(
         _ outbound: OutboundMessage, for slot: Int, now: ContinuousClock.Instant
     ) {
-        let queued = sessions[slot]!.outbound.queuedMessages
-        let bytes = sessions[slot]!.outbound.queuedBytes + outbound.message.payload.count
-        guard
-            queued == 0
-                || (queued < configuration.maximumQueuedMessages && bytes <= configuration.maximumQueuedBytes)
+        let session = sessions[slot]!
+        let queued = session.outbound.queuedMessages
+        let bytes = session.outbound.queuedBytes + outbound.message.payload.count
+        guard queued == 0
+            || (queued < configuration.maximumQueuedMessages && bytes <= configuration.maximumQueuedBytes)
         else {
             droppedMessages += 1
             return
         }
-        sessions[slot]!.outbound.enqueue(outbound)
+        session.outbound.enqueue(outbound)
         pump(slot, now: now)
     }
 }

@@ -2,7 +2,7 @@ import MQTTCore
 
 /// Everything a connected client sends, and its subscriptions (sections 3.8 to 3.11).
 extension BrokerCore {
-    mutating func dispatch(
+    func dispatch(
         _ packet: ControlPacket, from id: ConnectionID, _ link: BrokerConnection.Link,
         now: ContinuousClock.Instant
     ) {
@@ -27,7 +27,7 @@ extension BrokerCore {
         }
     }
 
-    private mutating func receive(
+    private func receive(
         _ subscribe: Subscribe, from id: ConnectionID, _ link: BrokerConnection.Link,
         now: ContinuousClock.Instant
     ) {
@@ -82,7 +82,7 @@ extension BrokerCore {
         }
     }
 
-    private mutating func receive(
+    private func receive(
         _ unsubscribe: Unsubscribe, from id: ConnectionID, _ link: BrokerConnection.Link
     ) {
         var reasons: [ReasonCode] = []

@@ -9,12 +9,13 @@ package import MQTTCore
 /// connection that `nextOutput()` names, takes what is to be written with `takeOutput(of:now:into:)`. When
 /// a transport has ended, for whatever reason, it calls `close(_:now:)`. `advance(now:)` is due at
 /// `nextDeadline`.
-package struct BrokerCore {
+package final class BrokerCore {
     package let configuration: BrokerConfiguration
     /// QoS 1 and 2 messages dropped at a limit, too large for their client, or expired, and QoS 0 messages
     /// dropped since their client doesn't read.
     package internal(set) var droppedMessages: UInt64 = 0
 
+    let maximumOutputBytes: Int
     var connections: [BrokerConnection?] = []
     var freeConnections: [Int] = []
     var connectionCount = 0
@@ -37,17 +38,18 @@ package struct BrokerCore {
 
     package init(configuration: BrokerConfiguration = BrokerConfiguration()) {
         self.configuration = configuration
+        maximumOutputBytes = configuration.maximumOutputBytes
         retained = RetainedMessages(limit: configuration.maximumRetainedMessages)
     }
 
     // MARK: Input
 
     /// A transport is ready; its CONNECT is awaited from now on.
-    package mutating func open(now: ContinuousClock.Instant) -> ConnectionID {
+    package func open(now: ContinuousClock.Instant) -> ConnectionID {
         lastGeneration += 1
         let deadline = now + configuration.connectTimeout
         let connection = BrokerConnection(
-            generation: lastGeneration, phase: .awaitingConnect(deadline: deadline), lastReceived: now)
+            generation: lastGeneration, connectDeadline: deadline, now: now)
         watch(deadline)
         connectionCount += 1
         let slot: Int
@@ -62,7 +64,7 @@ package struct BrokerCore {
     }
 
     /// A packet has arrived. Packets for a connection that is closing or gone are ignored.
-    package mutating func receive(
+    package func receive(
         _ packet: ControlPacket, from id: ConnectionID, now: ContinuousClock.Instant
     ) {
         guard let phase = phase(of: id) else { return }
@@ -83,7 +85,7 @@ package struct BrokerCore {
     }
 
     /// What arrived is no acceptable packet.
-    package mutating func reject(
+    package func reject(
         _ error: DecodeError, from id: ConnectionID, now: ContinuousClock.Instant
     ) {
         guard let phase = phase(of: id) else { return }
@@ -110,7 +112,7 @@ package struct BrokerCore {
     }
 
     /// The transport has ended, by whichever side. To be called once for each opened connection.
-    package mutating func close(_ id: ConnectionID, now: ContinuousClock.Instant) {
+    package func close(_ id: ConnectionID, now: ContinuousClock.Instant) {
         guard let phase = phase(of: id) else { return }
         if case .connected(let link) = phase { leave(link, publishesWill: true, now: now) }
         connections[id.slot] = nil
@@ -121,7 +123,7 @@ package struct BrokerCore {
 
     /// Ends what is overdue: connections without CONNECT, connections that have been silent for one and a
     /// half times their Keep Alive, sessions whose expiry interval and wills whose delay has passed.
-    package mutating func advance(now: ContinuousClock.Instant) {
+    package func advance(now: ContinuousClock.Instant) {
         guard let due = earliestDeadline, due <= now else { return }
         earliestDeadline = nil
         for slot in connections.indices {
@@ -161,7 +163,7 @@ package struct BrokerCore {
     package var nextDeadline: ContinuousClock.Instant? { earliestDeadline }
 
     /// A message from the broker's owner, to all whose subscriptions match.
-    package mutating func publish(_ publish: Publish, now: ContinuousClock.Instant) {
+    package func publish(_ publish: Publish, now: ContinuousClock.Instant) {
         let message = BrokerMessage(
             topicName: publish.topicName, payload: publish.payload, qos: publish.qos,
             retain: publish.retain, properties: publish.properties, now: now)
@@ -171,7 +173,7 @@ package struct BrokerCore {
     }
 
     /// Ends one client's connection with DISCONNECT, as an administrator would. Its will is published.
-    package mutating func disconnect(
+    package func disconnect(
         clientIdentifier: String, because reason: ReasonCode = .administrativeAction,
         now: ContinuousClock.Instant
     ) {
@@ -183,7 +185,7 @@ package struct BrokerCore {
     }
 
     /// Ends all connections with DISCONNECT 0x8B.
-    package mutating func shutDown(now: ContinuousClock.Instant) {
+    package func shutDown(now: ContinuousClock.Instant) {
         for slot in connections.indices {
             guard let connection = connections[slot] else { continue }
             let id = ConnectionID(slot: slot, generation: connection.generation)
@@ -200,7 +202,7 @@ package struct BrokerCore {
 
     /// A connection that has something to write or is to be closed. Each is named once until it has
     /// something new.
-    package mutating func nextOutput() -> ConnectionID? {
+    package func nextOutput() -> ConnectionID? {
         while let id = dirty.popLast() {
             guard phase(of: id) != nil else { continue }
             connections[id.slot]?.isDirty = false
@@ -220,15 +222,16 @@ package struct BrokerCore {
     ///
     /// The driver leaves them where they are while it has written too little: that is how the broker learns
     /// that a client doesn't read.
-    package mutating func takeOutput(
+    package func takeOutput(
         of id: ConnectionID, now: ContinuousClock.Instant, into buffer: inout [UInt8]
     ) -> AfterOutput {
         guard let phase = phase(of: id) else { return .close }
+        let connection = connections[id.slot]!
         if buffer.isEmpty {
-            swap(&buffer, &connections[id.slot]!.output)
+            swap(&buffer, &connection.output)
         } else {
-            buffer.append(contentsOf: connections[id.slot]!.output)
-            connections[id.slot]!.output.removeAll(keepingCapacity: true)
+            buffer.append(contentsOf: connection.output)
+            connection.output.removeAll(keepingCapacity: true)
         }
         switch phase {
         case .awaitingConnect: return .goOn
@@ -244,12 +247,14 @@ package struct BrokerCore {
 
     /// `nil` once the connection is gone.
     func phase(of id: ConnectionID) -> BrokerConnection.Phase? {
-        guard connections[id.slot]?.generation == id.generation else { return nil }
-        return connections[id.slot]?.phase
+        guard let connection = connections[id.slot], connection.generation == id.generation else {
+            return nil
+        }
+        return connection.phase
     }
 
     /// Appends a packet to the connection's output.
-    mutating func send(_ packet: ControlPacket, to id: ConnectionID, _ version: ProtocolVersion) {
+    func send(_ packet: ControlPacket, to id: ConnectionID, _ version: ProtocolVersion) {
         if connections[id.slot]!.output.append(packet, for: version) {
             noteOutput(id)
         } else {
@@ -258,21 +263,20 @@ package struct BrokerCore {
         }
     }
 
-    mutating func noteOutput(_ id: ConnectionID) {
-        if !connections[id.slot]!.isDirty {
-            connections[id.slot]!.isDirty = true
+    func noteOutput(_ id: ConnectionID) {
+        let connection = connections[id.slot]!
+        if !connection.isDirty {
+            connection.isDirty = true
             dirty.append(id)
         }
-        if connections[id.slot]!.output.count > 2 * configuration.maximumOutputBytes {
-            failed.append(id)
-        }
+        if connection.output.count > 2 * maximumOutputBytes { failed.append(id) }
     }
 
-    mutating func watch(_ deadline: ContinuousClock.Instant) {
+    func watch(_ deadline: ContinuousClock.Instant) {
         earliestDeadline = min(earliestDeadline ?? deadline, deadline)
     }
 
-    mutating func assignClientIdentifier() -> String {
+    func assignClientIdentifier() -> String {
         repeat {
             assignedIdentifiers += 1
         } while sessionsByClientIdentifier[ExactString("loopback-\(assignedIdentifiers)")] != nil
@@ -280,21 +284,21 @@ package struct BrokerCore {
     }
 
     /// Sends what the session's window and the connection's output have room for.
-    mutating func pump(_ slot: Int, now: ContinuousClock.Instant) {
-        guard case .connected(let id, let limits)? = sessions[slot]?.presence,
-            sessions[slot]?.outbound.isIdle == false
+    func pump(_ slot: Int, now: ContinuousClock.Instant) {
+        guard let session = sessions[slot], case .connected(let id, let limits) = session.presence,
+            !session.outbound.isIdle
         else { return }
-        let before = connections[id.slot]!.output.count
+        let connection = connections[id.slot]!
+        let before = connection.output.count
         droppedMessages += UInt64(
-            sessions[slot]!.outbound.pump(
-                limits: limits, outputLimit: configuration.maximumOutputBytes, now: now,
-                into: &connections[id.slot]!.output))
-        if connections[id.slot]!.output.count != before { noteOutput(id) }
+            session.outbound.pump(
+                limits: limits, outputLimit: maximumOutputBytes, now: now, into: &connection.output))
+        if connection.output.count != before { noteOutput(id) }
     }
 
     /// Ends a connection that was accepted: DISCONNECT with the reason to a 5.0 client [MQTT-4.13.1-1],
     /// nothing to a 3.1.1 client, and the will for all others.
-    mutating func end(_ id: ConnectionID, because reason: ReasonCode, now: ContinuousClock.Instant) {
+    func end(_ id: ConnectionID, because reason: ReasonCode, now: ContinuousClock.Instant) {
         guard case .connected(let link)? = phase(of: id) else { return }
         if link.version == .v5 {
             send(.disconnect(Disconnect(reasonCode: reason)), to: id, .v5)
@@ -304,12 +308,12 @@ package struct BrokerCore {
     }
 
     /// No more input; the driver writes what is left and closes.
-    mutating func beginClosing(_ id: ConnectionID) {
+    func beginClosing(_ id: ConnectionID) {
         connections[id.slot]!.phase = .closing
         noteOutput(id)
     }
 
-    private mutating func settle(now: ContinuousClock.Instant) {
+    private func settle(now: ContinuousClock.Instant) {
         while let id = failed.popLast() {
             guard case .connected(let link)? = phase(of: id) else { continue }
             connections[id.slot]!.output = []

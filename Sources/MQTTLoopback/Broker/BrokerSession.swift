@@ -2,11 +2,11 @@ import MQTTCore
 
 /// What the broker keeps for one Client Identifier, connected or not (Session State, section 4.1), and the
 /// machine that sends it QoS 1 and 2 messages.
-struct BrokerSession {
+final class BrokerSession {
     /// Whether there is a connection now.
     enum Presence {
         case connected(ConnectionID, ReceiverLimits)
-        case disconnected(expiresAt: ContinuousClock.Instant?)
+        indirect case disconnected(expiresAt: ContinuousClock.Instant?)
     }
 
     /// A Will whose Will Delay Interval is running (section 3.1.3.2.2).
@@ -17,17 +17,20 @@ struct BrokerSession {
     }
 
     let clientIdentifier: String
-    var presence: Presence
+    var presence = Presence.disconnected(expiresAt: nil)
     /// Session Expiry Interval in seconds: 0 ends the session with its connection, 0xFFFFFFFF never
     /// (section 3.1.2.11.2).
-    var expiry: UInt32
-    var pendingWill: PendingWill?
+    var expiry: UInt32 = 0
     var subscriptions: Set<TopicFilter> = []
     /// QoS 2 messages received and not yet released: PUBREL is still to come.
     var received: Set<PacketIdentifier> = []
     var outbound = OutboundMessages()
     /// Marks the fan-out that has already found this session, and where.
     var fanOut: (number: UInt64, position: Int) = (0, 0)
+
+    var pendingWill: PendingWill?
+
+    init(clientIdentifier: String) { self.clientIdentifier = clientIdentifier }
 
     var connection: ConnectionID? {
         switch presence {
