@@ -283,8 +283,9 @@ extension BrokerCore {
         let session = sessions[slot]!
         let queued = session.outbound.queuedMessages
         let bytes = session.outbound.queuedBytes + outbound.message.payload.count
-        guard queued == 0
-            || (queued < configuration.maximumQueuedMessages && bytes <= configuration.maximumQueuedBytes)
+        guard
+            queued == 0
+                || (queued < configuration.maximumQueuedMessages && bytes <= configuration.maximumQueuedBytes)
         else {
             droppedMessages += 1
             return
