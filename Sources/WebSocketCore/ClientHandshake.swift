@@ -1,0 +1,173 @@
+extension OpeningHandshake {
+    /// The client's side (RFC 6455 §4.1): writes the request, judges the response.
+    package struct Client: Sendable {
+        package struct Accepted: Sendable, Hashable {
+            /// The one the server chose; nil when none was offered, or a missing one is tolerated.
+            package var subprotocol: String?
+            /// The elements of Sec-WebSocket-Extensions, as they came, each of an offered extension.
+            package var extensions: [String]
+            package var head: HTTPHead
+        }
+
+        /// The whole request, to be sent once.
+        package let requestBytes: [UInt8]
+
+        private let expectedAccept: String
+        private let subprotocols: [String]
+        private let requiresSubprotocol: Bool
+        private let extensions: [String]
+        private let headLimit: Int
+        private var parser: HTTPHeadParser
+        private var interimBytes = 0
+
+        /// - Parameters:
+        ///   - host: the Host field's value, ready: with brackets and a port where they are due.
+        ///   - path: origin-form target, from its "/" on, percent-encoded, with the query.
+        ///   - key: 16 random bytes, new for each connection.
+        ///   - subprotocols: in order of preference.
+        ///   - requiresSubprotocol: whether a server that chooses none of them fails the handshake
+        ///     [MQTT-6.0.0-4]; RFC 6455 alone allows it.
+        ///   - extensions: elements to offer in Sec-WebSocket-Extensions.
+        ///   - headers: further fields, none of them one that the handshake writes itself.
+        ///   - headLimit: bytes of the response's head.
+        /// - Throws: `.invalidRequest` for what can't be written safely.
+        package init(
+            host: String, path: String, key: [UInt8], subprotocols: [String] = ["mqtt"],
+            requiresSubprotocol: Bool = true, extensions: [String] = [],
+            headers: [(name: String, value: String)] = [], origin: String? = nil,
+            headLimit: Int = HTTPHeadParser.defaultLimit
+        ) throws(HandshakeError) {
+            guard key.count == 16 else { throw .invalidRequest("the key isn't 16 bytes") }
+            guard !host.isEmpty, host.utf8.allSatisfy({ 0x21...0x7E ~= $0 }) else {
+                throw .invalidRequest("host")
+            }
+            guard path.utf8.first == UInt8(ascii: "/"),
+                path.utf8.allSatisfy({ 0x21...0x7E ~= $0 && $0 != UInt8(ascii: "#") })
+            else { throw .invalidRequest("path") }
+            guard subprotocols.allSatisfy(Self.isToken), Set(subprotocols).count == subprotocols.count else {
+                throw .invalidRequest("subprotocols")
+            }
+
+            let encodedKey = OpeningHandshake.base64(key)
+            var fields: [(name: String, value: String)] = [
+                ("Host", host), ("Upgrade", "websocket"), ("Connection", "Upgrade"),
+                ("Sec-WebSocket-Key", encodedKey),
+            ]
+            if let origin { fields.append(("Origin", origin)) }
+            if !subprotocols.isEmpty {
+                fields.append(("Sec-WebSocket-Protocol", subprotocols.joined(separator: ", ")))
+            }
+            fields.append(("Sec-WebSocket-Version", OpeningHandshake.version))
+            if !extensions.isEmpty {
+                fields.append(("Sec-WebSocket-Extensions", extensions.joined(separator: ", ")))
+            }
+            for (name, _) in headers {
+                guard Self.isToken(name) else { throw .invalidRequest("a header's name") }
+                guard !Self.isReserved(name, hasOrigin: origin != nil) else {
+                    throw .invalidRequest("header \(name) is written by the handshake itself")
+                }
+            }
+            fields += headers
+
+            var request = "GET \(path) HTTP/1.1\r\n"
+            for (name, value) in fields {
+                guard Self.isFieldValue(value) else { throw .invalidRequest("the value of header \(name)") }
+                request += "\(name): \(value)\r\n"
+            }
+            request += "\r\n"
+
+            requestBytes = Array(request.utf8)
+            expectedAccept = OpeningHandshake.acceptValue(forKey: encodedKey)
+            self.subprotocols = subprotocols
+            self.requiresSubprotocol = requiresSubprotocol
+            self.extensions = extensions
+            self.headLimit = headLimit
+            parser = HTTPHeadParser(.response, limit: headLimit)
+        }
+
+        /// - Returns: nil when more is needed. On success the bytes after the head, which belong to the
+        ///   frames, are left in `input`.
+        package mutating func receive(
+            _ input: inout UnsafeRawBufferPointer
+        ) throws(HandshakeError) -> Accepted? {
+            while true {
+                let before = input.count
+                let received: HTTPHead?
+                do throws(HTTPHeadError) {
+                    received = try parser.receive(&input)
+                } catch {
+                    throw HandshakeError(error)
+                }
+                interimBytes += before - input.count
+                guard let head = received else { return nil }
+                guard case .status(_, let status, let reason) = head.startLine else { return nil }
+                if status == 101 { return try judge(head) }
+                guard 100...199 ~= status else {
+                    throw .notSwitchingProtocols(Self.refusal(status, reason, head, body: input))
+                }
+                // RFC 9110 §15.2: interim responses may come before the final one; together they are bounded.
+                guard interimBytes < headLimit else { throw .headTooLarge(limit: headLimit) }
+                parser = HTTPHeadParser(.response, limit: headLimit - interimBytes)
+            }
+        }
+
+        /// The six checks on the response, in the order of §4.1.
+        private func judge(_ head: HTTPHead) throws(HandshakeError) -> Accepted {
+            let upgrade = head.list("Upgrade")
+            guard upgrade.count == 1, upgrade[0].equalsIgnoringASCIICase("websocket") else {
+                throw .missingUpgrade(received: head.value("Upgrade"))
+            }
+            guard head.list("Connection").contains(where: { $0.equalsIgnoringASCIICase("upgrade") }) else {
+                throw .missingConnection(received: head.value("Connection"))
+            }
+            guard let accept = head.value("Sec-WebSocket-Accept") else { throw .missingAccept }
+            guard accept == expectedAccept else {
+                throw .badAccept(expected: expectedAccept, received: accept)
+            }
+            let chosenExtensions = head.list("Sec-WebSocket-Extensions")
+            let offered = extensions.map(Self.extensionName)
+            for chosen in chosenExtensions where !offered.contains(Self.extensionName(chosen)) {
+                throw .extensionUnrequested(chosen)
+            }
+            let subprotocol = head.value("Sec-WebSocket-Protocol")
+            if let subprotocol {
+                guard subprotocols.contains(subprotocol) else { throw .subprotocolWrong(subprotocol) }
+            } else if requiresSubprotocol, !subprotocols.isEmpty {
+                throw .subprotocolMissing
+            }
+            return Accepted(subprotocol: subprotocol, extensions: chosenExtensions, head: head)
+        }
+
+        private static func refusal(
+            _ status: Int, _ reason: String, _ head: HTTPHead, body: UnsafeRawBufferPointer
+        ) -> HandshakeError.Refusal {
+            HandshakeError.Refusal(
+                status: status, reason: reason, location: head.value("Location"),
+                wwwAuthenticate: head.values("WWW-Authenticate"), retryAfter: head.value("Retry-After"),
+                server: head.value("Server"), contentType: head.value("Content-Type"),
+                bodyExcerpt: String(decoding: body.prefix(300), as: UTF8.self))
+        }
+
+        private static func extensionName(_ element: String) -> String {
+            String(element.prefix { $0 != ";" }).trimmingHTTPWhitespace()
+        }
+
+        private static func isToken(_ text: String) -> Bool {
+            !text.isEmpty && text.utf8.allSatisfy(\.isHTTPTokenCharacter)
+        }
+
+        /// RFC 9110 §5.5: no control characters but HTAB.
+        private static func isFieldValue(_ text: String) -> Bool {
+            text.utf8.allSatisfy { $0 == 0x09 || $0 >= 0x20 && $0 != 0x7F }
+        }
+
+        /// Fields that the handshake writes itself, and those that would announce a body.
+        private static func isReserved(_ name: String, hasOrigin: Bool) -> Bool {
+            let reserved = ["Host", "Upgrade", "Connection", "Content-Length", "Transfer-Encoding"]
+            let prefix = "Sec-WebSocket-"
+            return reserved.contains { name.equalsIgnoringASCIICase($0) }
+                || name.prefix(prefix.count).equalsIgnoringASCIICase(prefix)
+                || hasOrigin && name.equalsIgnoringASCIICase("Origin")
+        }
+    }
+}

@@ -1,0 +1,35 @@
+/// The status code of a Close frame (RFC 6455 §7.4).
+package struct CloseCode: RawRepresentable, Sendable, Hashable {
+    package let rawValue: UInt16
+
+    package init(rawValue: UInt16) { self.rawValue = rawValue }
+
+    package static let normalClosure = CloseCode(rawValue: 1000)
+    package static let goingAway = CloseCode(rawValue: 1001)
+    package static let protocolError = CloseCode(rawValue: 1002)
+    package static let unsupportedData = CloseCode(rawValue: 1003)
+    /// Local only: the peer's Close had no body.
+    package static let noStatusReceived = CloseCode(rawValue: 1005)
+    /// Local only: the stream ended without a Close from the peer.
+    package static let abnormalClosure = CloseCode(rawValue: 1006)
+    package static let invalidPayload = CloseCode(rawValue: 1007)
+    package static let policyViolation = CloseCode(rawValue: 1008)
+    package static let messageTooBig = CloseCode(rawValue: 1009)
+    package static let mandatoryExtension = CloseCode(rawValue: 1010)
+    package static let internalError = CloseCode(rawValue: 1011)
+    /// IANA registry, WebSocket Close Code Number.
+    package static let serviceRestart = CloseCode(rawValue: 1012)
+    package static let tryAgainLater = CloseCode(rawValue: 1013)
+    package static let badGateway = CloseCode(rawValue: 1014)
+    /// Local only: the TLS handshake failed.
+    package static let tlsHandshakeFailed = CloseCode(rawValue: 1015)
+
+    /// Whether a Close frame may carry this code: the registered ones of 1000–1014, and 3000–4999 for
+    /// libraries and applications. 1005, 1006 and 1015 never travel (§7.4.1, §7.4.2).
+    package var isValidOnWire: Bool {
+        switch rawValue {
+        case 1000...1003, 1007...1014, 3000...4999: true
+        default: false
+        }
+    }
+}
