@@ -149,7 +149,8 @@ extension OpeningHandshake {
         }
 
         private static func extensionName(_ element: String) -> String {
-            String(element.prefix { $0 != ";" }).trimmingHTTPWhitespace()
+            let name = element.utf8.prefix { $0 != UInt8(ascii: ";") }
+            return String(decoding: name, as: UTF8.self).trimmingHTTPWhitespace()
         }
 
         private static func isToken(_ text: String) -> Bool {

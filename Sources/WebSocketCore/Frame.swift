@@ -31,8 +31,7 @@ struct FrameRules: Sendable {
 
 /// Collects a header that may arrive in pieces. Each rule is checked with the first byte that can break it.
 struct FrameHeaderDecoder: Sendable {
-    private static let longest = 14
-
+    /// The longest header: 2 bytes, a 64-bit length, a masking key.
     private var partial = InlineArray<14, UInt8>(repeating: 0)
     private var partialCount = 0
 

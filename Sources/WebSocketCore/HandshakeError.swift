@@ -48,6 +48,21 @@ package enum HandshakeError: Error, Sendable, Hashable {
         package var contentType: String?
         /// The part of the body that came together with the head, at most 300 bytes, as text.
         package var bodyExcerpt: String
+
+        package init(
+            status: Int, reason: String, location: String? = nil, wwwAuthenticate: [String] = [],
+            retryAfter: String? = nil, server: String? = nil, contentType: String? = nil,
+            bodyExcerpt: String = ""
+        ) {
+            self.status = status
+            self.reason = reason
+            self.location = location
+            self.wwwAuthenticate = wwwAuthenticate
+            self.retryAfter = retryAfter
+            self.server = server
+            self.contentType = contentType
+            self.bodyExcerpt = bodyExcerpt
+        }
     }
 
     init(_ error: HTTPHeadError) {

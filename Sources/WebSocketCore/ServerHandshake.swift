@@ -67,9 +67,11 @@ extension OpeningHandshake {
         package static func reject(
             status: Int, reason: String, headers: [(name: String, value: String)] = []
         ) -> [UInt8] {
-            response(
+            // RFC 9110 §7.8: who sends Upgrade names it in Connection too.
+            let upgrades = headers.contains { $0.name.equalsIgnoringASCIICase("Upgrade") }
+            return response(
                 "HTTP/1.1 \(status) \(reason)",
-                headers + [("Content-Length", "0"), ("Connection", "close")])
+                headers + [("Content-Length", "0"), ("Connection", upgrades ? "Upgrade, close" : "close")])
         }
 
         fileprivate static func response(

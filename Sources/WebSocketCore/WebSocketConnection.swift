@@ -108,7 +108,7 @@ package struct WebSocketConnection: Sendable {
     package func send(
         _ kind: MessageKind, payload: UnsafeRawBufferPointer, maskingKey: UInt32, into output: inout [UInt8]
     ) {
-        guard case .open = state else { return }
+        guard isOpen else { return }
         switch kind {
         case .text: encoder.append(.text, payload: payload, maskingKey: maskingKey, to: &output)
         case .binary: encoder.append(.binary, payload: payload, maskingKey: maskingKey, to: &output)
@@ -118,7 +118,7 @@ package struct WebSocketConnection: Sendable {
     /// Appends a Ping (§5.5.2). Nothing is sent unless the state is `.open`.
     /// - Parameter payload: at most 125 bytes; further ones are left out.
     package func sendPing(payload: [UInt8] = [], maskingKey: UInt32, into output: inout [UInt8]) {
-        guard case .open = state else { return }
+        guard isOpen else { return }
         appendControl(.ping, payload.prefix(125), maskingKey: maskingKey, to: &output)
     }
 
@@ -129,7 +129,7 @@ package struct WebSocketConnection: Sendable {
     package mutating func close(
         _ code: CloseCode, reason: String = "", maskingKey: UInt32, into output: inout [UInt8]
     ) {
-        guard case .open = state else { return }
+        guard isOpen else { return }
         appendClose(code, reason: reason, maskingKey: maskingKey, to: &output)
         state = .closeSent(code, reason: reason)
     }
@@ -187,6 +187,13 @@ extension WebSocketConnection {
         case needsMore
     }
 
+    private var isOpen: Bool {
+        switch state {
+        case .open: true
+        case .closeSent, .closeReceived, .failed, .closed: false
+        }
+    }
+
     private var canReceive: Bool {
         switch state {
         case .open, .closeSent: true
@@ -225,11 +232,10 @@ extension WebSocketConnection {
     private mutating func receive(
         _ frame: inout IncomingFrame, in input: inout UnsafeMutableRawBufferPointer
     ) throws(WebSocketError) -> Step {
-        let isOpen = state == .open
+        let isOpen = isOpen
         let piece = frame.take(from: &input, unmasking: isOpen)
-        guard let kind = message?.kind else { return .frameDone }
         let endsMessage = frame.isFinal && frame.remaining == 0
-        guard isOpen else {
+        guard isOpen, let kind = message?.kind else {
             if endsMessage { message = nil }
             return frame.remaining == 0 ? .frameDone : .needsMore
         }
@@ -258,14 +264,14 @@ extension WebSocketConnection {
     ) throws(WebSocketError) -> WebSocketEvent? {
         switch opcode {
         case .ping:
-            guard state == .open else { return nil }
+            guard isOpen else { return nil }
             appendControl(.pong, payload[...], maskingKey: key(maskingKey), to: &output)
             return .ping(payload)
         case .pong:
-            return state == .open ? .pong(payload) : nil
+            return isOpen ? .pong(payload) : nil
         case .close:
             let (code, reason) = try Self.closeBody(payload)
-            if state == .open { appendClose(code, reason: "", maskingKey: key(maskingKey), to: &output) }
+            if isOpen { appendClose(code, reason: "", maskingKey: key(maskingKey), to: &output) }
             state = .closeReceived(code, reason: reason)
             return .closeReceived(code, reason: reason)
         case .continuation, .text, .binary:
@@ -288,7 +294,7 @@ extension WebSocketConnection {
     private mutating func fail(
         _ error: WebSocketError, output: inout [UInt8], maskingKey: () -> UInt32
     ) -> WebSocketEvent {
-        if state == .open {
+        if isOpen {
             appendClose(error.closeCode, reason: "", maskingKey: key(maskingKey), to: &output)
         }
         state = .failed(error)

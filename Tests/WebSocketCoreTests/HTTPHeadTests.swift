@@ -1,0 +1,80 @@
+import Testing
+import WebSocketCore
+
+/// RFC 9112 §2–§5.
+@Suite struct HTTPHeadTests {
+    static func parse(_ text: String, _ kind: HTTPHeadParser.Kind = .response) throws -> HTTPHead? {
+        var parser = HTTPHeadParser(kind)
+        return try Array(text.utf8).withUnsafeBytes { buffer in
+            var input = buffer
+            return try parser.receive(&input)
+        }
+    }
+
+    @Test func status_lines() throws {
+        for (line, version, status, reason) in [
+            (
+                "HTTP/1.1 407 Proxy Authentication Required", HTTPHead.Version.http11, 407,
+                "Proxy Authentication Required"
+            ),
+            ("HTTP/1.0 200 Connection established", .http10, 200, "Connection established"),
+            ("HTTP/1.1 200 ", .http11, 200, ""),
+            ("HTTP/1.1 200", .http11, 200, ""),
+        ] {
+            let head = try #require(try Self.parse(line + "\r\n\r\n"))
+            #expect(head.startLine == .status(version, status, reason: reason))
+        }
+    }
+
+    @Test(arguments: [
+        "HTTP/1.1\r\n\r\n", "HTTP/1.1 20\r\n\r\n", "HTTP/1.1 2000 x\r\n\r\n", "HTTP/1.1 099 x\r\n\r\n",
+        "HTTP/1.x 200 x\r\n\r\n", "HTTP/2 200\r\n\r\n", "HTTP/1.1 200 OK\r\n: x\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nA : x\r\n\r\n", "HTTP/1.1 200 OK\r\n A: x\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nA\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nA: x\ry\r\n\r\n", "HTTP/1.1 200 OK\r\nA: x\u{0}y\r\n\r\n",
+        "HTTP/1.1 200 OK\r\n\r\r\n\r\n",
+    ])
+    func malformed_heads(text: String) {
+        let error = #expect(throws: HTTPHeadError.self) { try Self.parse(text) }
+        guard case .malformed? = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+    }
+
+    @Test func fields_by_name_in_any_case_and_in_order() throws {
+        let head = try #require(
+            try Self.parse("HTTP/1.1 200 OK\r\nVia: a\r\nX:\r\nVIA:b \t\r\nvia: \t c d\r\n\r\n"))
+        #expect(head.values("Via") == ["a", "b", "c d"])
+        #expect(head.value("via") == "a, b, c d")
+        #expect(head.value("x") == "")
+        #expect(head.value("y") == nil)
+    }
+
+    @Test func lists_over_several_lines_with_quoted_commas() throws {
+        let head = try #require(
+            try Self.parse("HTTP/1.1 200 OK\r\nL: a, ,b;q=\"x,\\\",y\" ,\r\nl: c\r\nL: ,\r\n\r\n"))
+        #expect(head.list("L") == ["a", "b;q=\"x,\\\",y\"", "c"])
+        #expect(head.list("M").isEmpty)
+    }
+
+    @Test func folded_lines_are_joined_by_a_space() throws {
+        let head = try #require(try Self.parse("HTTP/1.1 200 OK\r\nA: x\r\n  y\r\n\tz\r\nB:\r\n 1\r\n\r\n"))
+        #expect(head.value("A") == "x y z")
+        #expect(head.value("B") == "1")
+    }
+
+    @Test func a_bare_line_feed_ends_a_line() throws {
+        let head = try #require(try Self.parse("HTTP/1.1 200 OK\nA: x\n\n"))
+        #expect(head.value("A") == "x")
+        #expect(try Self.parse("HTTP/1.1 200 OK\r\nA: x\r\n") == nil)
+    }
+
+    @Test func request_lines() throws {
+        let head = try #require(try Self.parse("CONNECT h:443 HTTP/1.1\r\nHost: h:443\r\n\r\n", .request))
+        #expect(head.startLine == .request(.http11, method: "CONNECT", target: "h:443"))
+        for line in ["GET /", "GET / x HTTP/1.1", "G@T / HTTP/1.1", "GET / HTTP/1.1 ", "GET / HTTP/3"] {
+            #expect(throws: HTTPHeadError.self) { try Self.parse(line + "\r\n\r\n", .request) }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+import Testing
+import WebSocketCore
+
+/// RFC 6455 §8.1: text is checked as it arrives.
+@Suite struct TextTests {
+    static let valid: [[UInt8]] = [
+        [], [0x00], [0x7F], [0xC2, 0x80], [0xDF, 0xBF], [0xE0, 0xA0, 0x80], [0xED, 0x9F, 0xBF],
+        [0xEE, 0x80, 0x80], [0xEF, 0xBF, 0xBF], [0xF0, 0x90, 0x80, 0x80], [0xF4, 0x8F, 0xBF, 0xBF],
+        // Autobahn's "κόσμε" and a text of more than 8 ASCII bytes around a wide character.
+        [0xCE, 0xBA, 0xE1, 0xBD, 0xB9, 0xCF, 0x83, 0xCE, 0xBC, 0xCE, 0xB5],
+        Array("0123456789abcdef€0123456789abcdef".utf8),
+    ]
+
+    @Test(arguments: valid)
+    func valid_text_passes_whole_and_in_fragments(text: [UInt8]) {
+        expect(.client, receiving: [0x81, UInt8(text.count)] + text, gives: [.text(text)])
+        let fragments = text.flatMap { [0x00, 0x01, $0] as [UInt8] }
+        expect(.client, receiving: [0x01, 0x00] + fragments + [0x80, 0x00], gives: [.text(text)])
+    }
+
+    /// Bytes, and the index of the first one that can't be.
+    static let invalid: [([UInt8], Int)] = [
+        ([0x80], 0), ([0xBF], 0), ([0xC0, 0x80], 0), ([0xC1, 0xBF], 0), ([0xC2, 0x41], 1),
+        ([0xE0, 0x9F, 0xBF], 1), ([0xE0, 0x80, 0x80], 1), ([0xED, 0xA0, 0x80], 1), ([0xED, 0xBF, 0xBF], 1),
+        ([0xE1, 0x80, 0x41], 2), ([0xF0, 0x8F, 0xBF, 0xBF], 1), ([0xF4, 0x90, 0x80, 0x80], 1),
+        ([0xF5, 0x80, 0x80, 0x80], 0), ([0xF8, 0x88, 0x80, 0x80, 0x80], 0), ([0xFE], 0), ([0xFF], 0),
+        (Array("0123456789abcdef".utf8) + [0xFF], 16),
+        (Array("0123456".utf8) + [0xCE, 0xBA, 0xCE, 0x21], 10),
+        // Autobahn 6.3.1 and 6.4.
+        ([0xCE, 0xBA, 0xE1, 0xBD, 0xB9, 0xCF, 0x83, 0xCE, 0xBC, 0xCE, 0xB5, 0xED, 0xA0, 0x80, 0x65], 12),
+        (
+            [0xCE, 0xBA, 0xE1, 0xBD, 0xB9, 0xCF, 0x83, 0xCE, 0xBC, 0xCE, 0xB5, 0xF4, 0x90, 0x80, 0x80, 0x65],
+            12
+        ),
+    ]
+
+    @Test(arguments: invalid)
+    func invalid_text_fails_at_its_first_bad_byte(text: [UInt8], index: Int) {
+        let failure = Observed.failed(.textNotUTF8(offset: UInt64(index)))
+        // The frame is longer than what arrives: no need to wait for its end.
+        var client = Endpoint(.client)
+        client.feed([0x01, 0x7D])
+        for byte in text[..<index] { client.feed([byte]) }
+        #expect(client.observed.isEmpty)
+        client.feed([text[index]])
+        #expect(client.observed == [failure])
+
+        var fragmented = Endpoint(.client)
+        fragmented.feed([0x01, 0x00] + text.flatMap { [0x00, 0x01, $0] as [UInt8] } + [0x80, 0x00])
+        #expect(fragmented.observed == [failure])
+        expect(
+            .client, receiving: [0x81, UInt8(text.count)] + text, gives: [failure],
+            answering: [0x88, 0x82, 0x37, 0xFA, 0x21, 0x3D, 0x03 ^ 0x37, 0xEF ^ 0xFA])
+    }
+
+    @Test(arguments: [[0xC2], [0x61, 0xE2, 0x82], [0xF0, 0x9F, 0x98]] as [[UInt8]])
+    func text_may_not_end_inside_a_character(text: [UInt8]) {
+        let failure = Observed.failed(.textNotUTF8(offset: UInt64(text.count)))
+        expect(
+            .client, receiving: [0x81, UInt8(text.count)] + text, gives: [failure],
+            answering: [0x88, 0x82, 0x37, 0xFA, 0x21, 0x3D, 0x03 ^ 0x37, 0xEF ^ 0xFA])
+        expect(
+            .client, receiving: [0x01, UInt8(text.count)] + text + [0x80, 0x00], gives: [failure],
+            answering: [0x88, 0x82, 0x37, 0xFA, 0x21, 0x3D, 0x03 ^ 0x37, 0xEF ^ 0xFA])
+    }
+
+    @Test func a_character_may_span_fragments_with_a_ping_between() {
+        expect(
+            .client, receiving: [0x01, 0x02, 0xE2, 0x82, 0x89, 0x00, 0x80, 0x01, 0xAC],
+            gives: [.ping([]), .text("€")], answering: [0x8A, 0x80, 0x37, 0xFA, 0x21, 0x3D])
+    }
+
+    @Test func binary_messages_are_not_checked() {
+        expect(.client, receiving: [0x82, 0x02, 0xFF, 0xFE], gives: [.binary([0xFF, 0xFE])])
+    }
+}
