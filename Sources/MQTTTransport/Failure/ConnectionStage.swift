@@ -1,0 +1,66 @@
+/// The steps by which a route reaches its broker, in order; which of them a route takes depends on its
+/// transport.
+public enum ConnectionStage: String, Sendable, Hashable, Codable, CaseIterable {
+    /// Before any network activity: the profile, the trust store, the process's own resources.
+    case local
+    case resolve
+    case tcp
+    case proxy
+    case tls
+    case webSocket
+    case mqttConnect
+    /// After CONNACK.
+    case established
+}
+
+/// How long each stage may take before it fails.
+public struct StageDeadlines: Sendable, Hashable {
+    public var resolve: Duration
+    /// For each address.
+    public var tcp: Duration
+    public var tls: Duration
+    public var webSocket: Duration
+    /// From CONNECT to CONNACK.
+    public var mqttConnect: Duration
+
+    /// - Parameters: all above zero; 10 s each by default, since a stage that takes longer on a network
+    ///   of today is stuck behind something.
+    public init(
+        resolve: Duration = .seconds(10), tcp: Duration = .seconds(10), tls: Duration = .seconds(10),
+        webSocket: Duration = .seconds(10), mqttConnect: Duration = .seconds(10)
+    ) {
+        self.resolve = resolve
+        self.tcp = tcp
+        self.tls = tls
+        self.webSocket = webSocket
+        self.mqttConnect = mqttConnect
+    }
+}
+
+/// What became of one stage of one attempt.
+public struct StageObservation: Sendable {
+    public enum Outcome: Sendable {
+        case passed
+        case failed(TransportError)
+    }
+
+    public let stage: ConnectionStage
+    public let outcome: Outcome
+    public let started: ContinuousClock.Instant
+    public let ended: ContinuousClock.Instant
+    /// What was found out on the way: the address, the TLS version, the subprotocol.
+    public let detail: String?
+
+    package init(
+        stage: ConnectionStage, outcome: Outcome, started: ContinuousClock.Instant,
+        ended: ContinuousClock.Instant, detail: String? = nil
+    ) {
+        self.stage = stage
+        self.outcome = outcome
+        self.started = started
+        self.ended = ended
+        self.detail = detail
+    }
+
+    public var duration: Duration { started.duration(to: ended) }
+}

@@ -1,0 +1,172 @@
+internal import Glibc
+
+/// A failure below MQTT, or one that ended a connection: where it happened, what exactly, and the evidence.
+public struct TransportError: Error, Sendable, Hashable {
+    public let stage: ConnectionStage
+    public let code: FailureCode
+    /// Whom this was said by or to, such as `203.0.113.5:8883`.
+    public var hop: String?
+    public let evidence: Evidence
+
+    package init(stage: ConnectionStage, code: FailureCode, hop: String? = nil, evidence: Evidence) {
+        self.stage = stage
+        self.code = code
+        self.hop = hop
+        self.evidence = evidence
+    }
+
+    /// What was seen, as data. Never holds credentials.
+    public indirect enum Evidence: Sendable, Hashable {
+        case none
+        /// The system's error number.
+        case errno(Int32)
+        /// The resolver's `EAI_` number.
+        case resolver(Int32)
+        /// Nothing came within this time.
+        case deadline(Duration)
+        /// Each address that was tried, with its own failure.
+        case addresses([TransportError])
+        /// A TLS alert sent by the peer (RFC 8446, section 6).
+        case alert(UInt8)
+        /// What is wrong with the peer's certificate.
+        case certificate(CertificateProblem)
+        /// OpenSSL's own words.
+        case openSSL(String)
+        /// The first bytes of an answer that wasn't of the expected protocol.
+        case firstBytes([UInt8])
+        /// An HTTP answer other than the one hoped for.
+        case http(HTTPAnswer)
+        /// A WebSocket Close frame, or the lack of one (`clean` false).
+        case webSocketClose(code: UInt16, reason: String, clean: Bool)
+        /// An MQTT Reason Code (or 3.1.1 return code), and the server's Reason String.
+        case reasonCode(UInt8, name: String, reasonString: String?)
+        /// Which rule was broken.
+        case text(String)
+    }
+
+    /// An HTTP answer, with the headers that matter for a diagnosis.
+    public struct HTTPAnswer: Sendable, Hashable {
+        public var status: Int
+        public var reason: String
+        public var location: String?
+        public var challenge: String?
+        public var server: String?
+        /// The beginning of the body, at most 300 bytes.
+        public var excerpt: String
+
+        package init(
+            status: Int, reason: String, location: String?, challenge: String?, server: String?,
+            excerpt: String
+        ) {
+            self.status = status
+            self.reason = reason
+            self.location = location
+            self.challenge = challenge
+            self.server = server
+            self.excerpt = excerpt
+        }
+    }
+
+    /// The certificate at which verification stopped.
+    public struct CertificateProblem: Sendable, Hashable {
+        /// 0 is the server's own certificate; higher numbers are its issuers.
+        public var depth: Int
+        public var subject: String
+        public var issuer: String
+        public var notBefore: String
+        public var notAfter: String
+        /// OpenSSL's number and words (`X509_V_ERR_…`).
+        public var code: Int
+        public var reason: String
+    }
+}
+
+extension TransportError: CustomStringConvertible {
+    /// `tls.untrusted at tls (203.0.113.5:8883): …`
+    public var description: String {
+        let place = hop.map { " (\($0))" } ?? ""
+        let seen = evidence.description
+        return "\(code.rawValue) at \(stage.rawValue)\(place)" + (seen.isEmpty ? "" : ": \(seen)")
+    }
+}
+
+extension TransportError.Evidence: CustomStringConvertible {
+    /// One line for a person; empty if there is nothing to say.
+    public var description: String {
+        switch self {
+        case .none: return ""
+        case .errno(let number): return String(cString: strerror(number))
+        case .resolver(let number): return String(cString: gai_strerror(number))
+        case .deadline(let duration): return "no answer within \(duration)"
+        case .addresses(let errors): return errors.map(\.description).joined(separator: "; ")
+        case .alert(let number): return "the peer sent TLS alert \(number) (\(TLSAlert.name(number)))"
+        case .certificate(let problem):
+            return "\(problem.reason) at depth \(problem.depth): subject \(problem.subject), "
+                + "issuer \(problem.issuer), valid \(problem.notBefore) to \(problem.notAfter)"
+        case .openSSL(let text), .text(let text): return text
+        case .firstBytes(let bytes): return "the answer begins with \(Self.printable(bytes))"
+        case .http(let answer):
+            var text = "HTTP \(answer.status) \(answer.reason)"
+            if let location = answer.location { text += ", Location: \(location)" }
+            if let challenge = answer.challenge { text += ", challenge: \(challenge)" }
+            if let server = answer.server { text += ", Server: \(server)" }
+            if !answer.excerpt.isEmpty { text += ", body begins \"\(answer.excerpt)\"" }
+            return text
+        case .webSocketClose(let code, let reason, let clean):
+            return "WebSocket close \(code)\(reason.isEmpty ? "" : " \"\(reason)\"")\(clean ? "" : ", not clean")"
+        case .reasonCode(let code, let name, let reasonString):
+            let hex = String(code, radix: 16, uppercase: true)
+            return "0x\(hex.count < 2 ? "0" : "")\(hex) \(name)" + (reasonString.map { ": \"\($0)\"" } ?? "")
+        }
+    }
+
+    /// Printable ASCII as it is, the rest as hexadecimal escapes: peers must not write to a terminal.
+    private static func printable(_ bytes: [UInt8]) -> String {
+        var text = "\""
+        for byte in bytes.prefix(48) {
+            if (0x20..<0x7F).contains(byte), byte != 0x22, byte != 0x5C {
+                text.unicodeScalars.append(Unicode.Scalar(byte))
+            } else {
+                let hex = String(byte, radix: 16)
+                text += "\\x" + (hex.count < 2 ? "0" : "") + hex
+            }
+        }
+        return text + "\""
+    }
+}
+
+/// Names of TLS alerts (RFC 8446, section 6).
+enum TLSAlert {
+    static func name(_ number: UInt8) -> String {
+        switch number {
+        case 0: "close_notify"
+        case 10: "unexpected_message"
+        case 20: "bad_record_mac"
+        case 22: "record_overflow"
+        case 40: "handshake_failure"
+        case 42: "bad_certificate"
+        case 43: "unsupported_certificate"
+        case 44: "certificate_revoked"
+        case 45: "certificate_expired"
+        case 46: "certificate_unknown"
+        case 47: "illegal_parameter"
+        case 48: "unknown_ca"
+        case 49: "access_denied"
+        case 50: "decode_error"
+        case 51: "decrypt_error"
+        case 70: "protocol_version"
+        case 71: "insufficient_security"
+        case 80: "internal_error"
+        case 86: "inappropriate_fallback"
+        case 90: "user_canceled"
+        case 109: "missing_extension"
+        case 110: "unsupported_extension"
+        case 112: "unrecognized_name"
+        case 113: "bad_certificate_status_response"
+        case 115: "unknown_psk_identity"
+        case 116: "certificate_required"
+        case 120: "no_application_protocol"
+        default: "unnamed"
+        }
+    }
+}

@@ -1,0 +1,196 @@
+/// How to reach a broker: the one thing that a program changes when the network changes.
+///
+/// ```swift
+/// let profile = ConnectionProfile.webSocketSecure(host: "broker.connectmq.com")   // port 8084, path /mqtt
+/// let same = try ConnectionProfile(url: "wss://broker.connectmq.com:8084/mqtt")
+/// ```
+public struct ConnectionProfile: Sendable, Hashable {
+    /// A host name, an IPv4 address, or an IPv6 address without brackets.
+    public var host: String
+    /// 1 to 65535.
+    public var port: UInt16
+    public var transport: Transport
+    /// User name for CONNECT.
+    public var userName: String?
+    /// Password for CONNECT; never part of `description`.
+    public var password: [UInt8]?
+    public var deadlines: StageDeadlines
+
+    /// What carries the MQTT packets.
+    public enum Transport: Sendable, Hashable {
+        case tcp
+        case tls(TLSOptions)
+        case webSocket(WebSocketOptions)
+        case webSocketSecure(TLSOptions, WebSocketOptions)
+    }
+
+    /// A profile from its parts; the presets below are shorter.
+    ///
+    /// - Throws: `ProfileError` where a host, port, path or header can't be used.
+    public init(
+        host: String, port: Int, transport: Transport, userName: String? = nil, password: [UInt8]? = nil,
+        deadlines: StageDeadlines = StageDeadlines()
+    ) throws(ProfileError) {
+        self.host = try ProfileValidation.host(host)
+        self.port = try ProfileValidation.port(port)
+        self.transport = transport
+        self.userName = userName
+        self.password = password
+        self.deadlines = deadlines
+        if let webSocket { try ProfileValidation.webSocket(webSocket) }
+    }
+
+    /// MQTT over TCP, in plaintext: choosing it is consent to that.
+    public static func tcp(host: String, port: Int = 1883) throws(ProfileError) -> ConnectionProfile {
+        try ConnectionProfile(host: host, port: port, transport: .tcp)
+    }
+
+    /// MQTT over TLS.
+    public static func tls(
+        host: String, port: Int = 8883, options: TLSOptions = TLSOptions()
+    ) throws(ProfileError) -> ConnectionProfile {
+        try ConnectionProfile(host: host, port: port, transport: .tls(options))
+    }
+
+    /// MQTT over WebSocket, in plaintext: choosing it is consent to that.
+    public static func webSocket(
+        host: String, port: Int = 80, path: String = "/mqtt"
+    ) throws(ProfileError) -> ConnectionProfile {
+        try ConnectionProfile(
+            host: host, port: port, transport: .webSocket(WebSocketOptions(path: path)))
+    }
+
+    /// MQTT over secure WebSocket.
+    public static func webSocketSecure(
+        host: String, port: Int = 8084, path: String = "/mqtt", options: TLSOptions = TLSOptions()
+    ) throws(ProfileError) -> ConnectionProfile {
+        try ConnectionProfile(
+            host: host, port: port, transport: .webSocketSecure(options, WebSocketOptions(path: path)))
+    }
+}
+
+/// Options of the WebSocket opening handshake (RFC 6455, section 4.1).
+public struct WebSocketOptions: Sendable, Hashable {
+    /// Path and query of the request, beginning with `/`.
+    public var path: String
+    /// Further headers of the request; those of the handshake itself can't be set.
+    public var headers: [Header]
+
+    public struct Header: Sendable, Hashable {
+        public var name: String
+        public var value: String
+
+        public init(name: String, value: String) {
+            self.name = name
+            self.value = value
+        }
+    }
+
+    public init(path: String = "/mqtt", headers: [Header] = []) {
+        self.path = path
+        self.headers = headers
+    }
+}
+
+/// Options of TLS. The chain and the name are verified unless `verification` says otherwise in words.
+public struct TLSOptions: Sendable, Hashable {
+    public var verification: Verification
+    /// Whom to trust.
+    public var trust: Trust
+    /// A client certificate, where the server asks for one.
+    public var identity: Identity?
+    /// The name to ask for and to verify, where it isn't the profile's host.
+    public var serverName: String?
+    /// Protocols to offer (ALPN), in order. Secure WebSocket offers `http/1.1` where this is empty.
+    public var applicationProtocols: [String]
+    public var minimumVersion: Version
+
+    public enum Verification: Sendable, Hashable {
+        /// The chain leads to a trusted CA and the certificate is for this host.
+        case full
+        /// Anybody in between can read and change everything. For experiments only.
+        case disabledAndOpenToInterception
+    }
+
+    public enum Trust: Sendable, Hashable {
+        /// The system's store (`SSL_CERT_FILE` and `SSL_CERT_DIR` are honoured).
+        case system
+        /// The CAs in this PEM file, and no others.
+        case file(String)
+        /// The CAs in this PEM text, and no others.
+        case pem([UInt8])
+    }
+
+    /// A certificate chain and its private key, both PEM files.
+    public struct Identity: Sendable, Hashable {
+        public var certificateFile: String
+        public var privateKeyFile: String
+
+        public init(certificateFile: String, privateKeyFile: String) {
+            self.certificateFile = certificateFile
+            self.privateKeyFile = privateKeyFile
+        }
+    }
+
+    public enum Version: Sendable, Hashable {
+        // swift-format-ignore: AlwaysUseLowerCamelCase
+        case v1_2
+        // swift-format-ignore: AlwaysUseLowerCamelCase
+        case v1_3
+    }
+
+    public init(
+        verification: Verification = .full, trust: Trust = .system, identity: Identity? = nil,
+        serverName: String? = nil, applicationProtocols: [String] = [], minimumVersion: Version = .v1_2
+    ) {
+        self.verification = verification
+        self.trust = trust
+        self.identity = identity
+        self.serverName = serverName
+        self.applicationProtocols = applicationProtocols
+        self.minimumVersion = minimumVersion
+    }
+}
+
+extension ConnectionProfile {
+    /// The TLS options of an encrypted transport; setting them on a plaintext one changes nothing.
+    public var tls: TLSOptions? {
+        get {
+            switch transport {
+            case .tcp, .webSocket: nil
+            case .tls(let options), .webSocketSecure(let options, _): options
+            }
+        }
+        set {
+            guard let newValue else { return }
+            switch transport {
+            case .tcp, .webSocket: break
+            case .tls: transport = .tls(newValue)
+            case .webSocketSecure(_, let webSocket): transport = .webSocketSecure(newValue, webSocket)
+            }
+        }
+    }
+
+    /// The WebSocket options of a WebSocket transport.
+    public var webSocket: WebSocketOptions? {
+        switch transport {
+        case .tcp, .tls: nil
+        case .webSocket(let options), .webSocketSecure(_, let options): options
+        }
+    }
+
+    public var isEncrypted: Bool { tls != nil }
+}
+
+extension ConnectionProfile: CustomStringConvertible {
+    /// The URL, without user name and password.
+    public var description: String {
+        let authority = "\(host.contains(":") ? "[\(host)]" : host):\(port)"
+        switch transport {
+        case .tcp: return "mqtt://\(authority)"
+        case .tls: return "mqtts://\(authority)"
+        case .webSocket(let options): return "ws://\(authority)\(options.path)"
+        case .webSocketSecure(_, let options): return "wss://\(authority)\(options.path)"
+        }
+    }
+}

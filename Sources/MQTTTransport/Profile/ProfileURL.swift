@@ -1,0 +1,165 @@
+internal import Glibc
+
+/// What is wrong with a profile or its URL.
+public struct ProfileError: Error, Sendable, Hashable, CustomStringConvertible {
+    /// One sentence that names the part at fault; never holds a password.
+    public let description: String
+
+    init(_ description: String) { self.description = description }
+}
+
+extension ConnectionProfile {
+    /// A profile from a URL: `mqtt://` (or `tcp://`), `mqtts://` (or `ssl://`), `ws://`, `wss://`.
+    ///
+    /// Ports default as registered: 1883, 8883, 80, 443; an empty WebSocket path means `/mqtt`. User name and
+    /// password may stand before the host, percent-encoded.
+    ///
+    /// - Throws: `ProfileError`.
+    public init(url: String) throws(ProfileError) {
+        guard let separator = url.firstRange(of: "://") else {
+            throw ProfileError("\"\(Self.withoutUserInfo(url))\" is no URL: it needs a scheme such as mqtts:// or wss://")
+        }
+        let scheme = url[..<separator.lowerBound].lowercased()
+        let rest = url[separator.upperBound...]
+        let authorityEnd = rest.firstIndex { $0 == "/" || $0 == "?" || $0 == "#" } ?? rest.endIndex
+        var authority = rest[..<authorityEnd]
+        let path = String(rest[authorityEnd...])
+
+        var user: String?
+        var password: [UInt8]?
+        if let at = authority.lastIndex(of: "@") {
+            let parts = authority[..<at].split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+            user = try Self.percentDecoded(parts[0], part: "user name").flatMap { $0.isEmpty ? nil : $0 }
+            if parts.count == 2 { password = try Self.percentDecodedBytes(parts[1], part: "password") }
+            authority = authority[authority.index(after: at)...]
+        }
+        let (host, port) = try Self.hostAndPort(authority)
+        let transport: Transport
+        let defaultPort: Int
+        switch scheme {
+        case "mqtt", "tcp": (transport, defaultPort) = (.tcp, 1883)
+        case "mqtts", "ssl": (transport, defaultPort) = (.tls(TLSOptions()), 8883)
+        case "ws": (transport, defaultPort) = (.webSocket(WebSocketOptions(path: try Self.webSocketPath(path))), 80)
+        case "wss":
+            (transport, defaultPort) = (
+                .webSocketSecure(TLSOptions(), WebSocketOptions(path: try Self.webSocketPath(path))), 443
+            )
+        default:
+            throw ProfileError("the scheme \"\(scheme)\" is unknown: use mqtt, mqtts, ws or wss")
+        }
+        if transport.isPlainStream, !path.isEmpty, path != "/" {
+            throw ProfileError("a \(scheme):// URL has no path; \"\(path)\" would be ignored (is it a ws:// broker?)")
+        }
+        try self.init(
+            host: host, port: port ?? defaultPort, transport: transport, userName: user, password: password)
+    }
+
+    private static func withoutUserInfo(_ url: String) -> Substring {
+        url.lastIndex(of: "@").map { url[url.index(after: $0)...] } ?? url[...]
+    }
+
+    private static func hostAndPort(_ authority: Substring) throws(ProfileError) -> (String, Int?) {
+        var host = authority
+        var portText: Substring?
+        if authority.hasPrefix("[") {
+            guard let end = authority.firstIndex(of: "]") else {
+                throw ProfileError("the IPv6 address \"\(authority)\" lacks its closing bracket")
+            }
+            host = authority[authority.index(after: authority.startIndex)..<end]
+            let after = authority[authority.index(after: end)...]
+            if after.hasPrefix(":") {
+                portText = after.dropFirst()
+            } else if !after.isEmpty {
+                throw ProfileError("\"\(after)\" after the IPv6 address isn't a port")
+            }
+        } else if let colon = authority.lastIndex(of: ":") {
+            host = authority[..<colon]
+            portText = authority[authority.index(after: colon)...]
+            if host.contains(":") {
+                throw ProfileError("an IPv6 address in a URL stands in brackets: [\(authority)]")
+            }
+        }
+        guard let portText, !portText.isEmpty else { return (String(host), nil) }
+        guard portText.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let port = Int(portText) else {
+            throw ProfileError("the port \"\(portText)\" isn't a number")
+        }
+        return (String(host), port)
+    }
+
+    private static func webSocketPath(_ path: String) throws(ProfileError) -> String {
+        if path.contains("#") { throw ProfileError("a WebSocket URL has no fragment (RFC 6455, section 3)") }
+        if path.isEmpty || path == "/" { return "/mqtt" }
+        return path.hasPrefix("/") ? path : "/" + path
+    }
+
+    private static func percentDecoded(_ text: Substring, part: String) throws(ProfileError) -> String? {
+        guard let decoded = String(validating: try percentDecodedBytes(text, part: part), as: UTF8.self) else {
+            throw ProfileError("the \(part) isn't UTF-8")
+        }
+        return decoded
+    }
+
+    private static func percentDecodedBytes(_ text: Substring, part: String) throws(ProfileError) -> [UInt8] {
+        var bytes: [UInt8] = []
+        var rest = text.utf8[...]
+        while let byte = rest.popFirst() {
+            guard byte == UInt8(ascii: "%") else {
+                bytes.append(byte)
+                continue
+            }
+            guard let digits = String(rest.prefix(2)), digits.utf8.count == 2, let value = UInt8(digits, radix: 16)
+            else { throw ProfileError("the \(part) has a % that isn't followed by two hexadecimal digits") }
+            bytes.append(value)
+            rest = rest.dropFirst(2)
+        }
+        return bytes
+    }
+}
+
+extension ConnectionProfile.Transport {
+    fileprivate var isPlainStream: Bool {
+        switch self {
+        case .tcp, .tls: true
+        case .webSocket, .webSocketSecure: false
+        }
+    }
+}
+
+/// The rules for the parts of a profile.
+enum ProfileValidation {
+    static func host(_ host: String) throws(ProfileError) -> String {
+        var bare = host
+        if bare.hasPrefix("["), bare.hasSuffix("]") { bare = String(bare.dropFirst().dropLast()) }
+        guard !bare.isEmpty else { throw ProfileError("the host is missing") }
+        guard bare.utf8.count <= 255 else { throw ProfileError("the host is longer than 255 bytes") }
+        let allowed = bare.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."),
+                UInt8(ascii: "_"), UInt8(ascii: ":"), UInt8(ascii: "%"):
+                true
+            default: false
+            }
+        }
+        guard allowed else {
+            throw ProfileError("the host \"\(bare)\" holds a character that no host name has (write IDNs as xn--…)")
+        }
+        return bare
+    }
+
+    static func port(_ port: Int) throws(ProfileError) -> UInt16 {
+        guard let value = UInt16(exactly: port), value > 0 else {
+            throw ProfileError("the port \(port) is outside 1…65535")
+        }
+        return value
+    }
+
+    static func webSocket(_ options: WebSocketOptions) throws(ProfileError) {
+        guard options.path.hasPrefix("/") else {
+            throw ProfileError("the WebSocket path \"\(options.path)\" doesn't begin with /")
+        }
+        guard options.path.utf8.allSatisfy({ (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "#") }) else {
+            throw ProfileError("the WebSocket path \"\(options.path)\" holds a character that must be percent-encoded")
+        }
+    }
+}

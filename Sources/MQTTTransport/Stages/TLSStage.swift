@@ -1,0 +1,238 @@
+internal import CTraversalOpenSSL
+internal import CTraversalShims
+internal import Glibc
+
+/// TLS as bytes in, bytes out (OpenSSL over memory BIOs): it never sees the socket, so it runs as well inside
+/// a proxy's tunnel.
+final class TLSStage {
+    /// What reading gave.
+    enum ReadResult {
+        case bytes(Int)
+        case needsMore
+        /// The peer's close_notify: nothing more will come.
+        case closed
+    }
+
+    private let ssl: OpaquePointer
+    private let incoming: OpaquePointer
+    private let outgoing: OpaquePointer
+    private let record = HandshakeRecord()
+    private let context: TLSContext
+    /// The first bytes that the peer sent, for the error if they aren't TLS.
+    private var firstBytes: [UInt8] = []
+    private(set) var isHandshakeComplete = false
+
+    /// - Parameter serverName: for a client, whom to ask for (SNI) and to verify; a name or an address.
+    init(context: TLSContext, serverName: String?, applicationProtocols: [String]) throws(TransportError) {
+        self.context = context
+        ERR_clear_error()
+        guard let ssl = SSL_new(context.pointer) else { throw Self.outOfResources() }
+        guard let incoming = BIO_new(BIO_s_mem()), let outgoing = BIO_new(BIO_s_mem()) else {
+            SSL_free(ssl)
+            throw Self.outOfResources()
+        }
+        self.ssl = ssl
+        self.incoming = incoming
+        self.outgoing = outgoing
+        // An empty BIO means "wait", not "end": the end is told by `receivedEOF`.
+        traversal_bio_set_eof_return(incoming, -1)
+        traversal_bio_set_eof_return(outgoing, -1)
+        SSL_set_bio(ssl, incoming, outgoing)
+        traversal_ssl_configure(ssl)
+        record.attach(to: ssl)
+        switch context.role {
+        case .client:
+            SSL_set_connect_state(ssl)
+            if let serverName { try set(serverName: serverName) }
+            try offer(applicationProtocols)
+        case .server:
+            SSL_set_accept_state(ssl)
+        }
+    }
+
+    deinit { SSL_free(ssl) }
+
+    /// Takes bytes from the socket.
+    func receive(_ bytes: UnsafeRawBufferPointer) {
+        if firstBytes.count < 64 { firstBytes.append(contentsOf: bytes.prefix(64 - firstBytes.count)) }
+        var offset = 0
+        while offset < bytes.count {
+            let chunk = Int32(clamping: bytes.count - offset)
+            let written = BIO_write(incoming, bytes.baseAddress?.advanced(by: offset), chunk)
+            guard written > 0 else { return }
+            offset += Int(written)
+        }
+    }
+
+    /// The socket has ended: from now on an empty BIO is the end, so a truncation is told from a close_notify.
+    func receivedEOF() {
+        traversal_bio_set_eof_return(incoming, 0)
+    }
+
+    /// Goes on with the handshake.
+    ///
+    /// - Returns: whether it is complete.
+    /// - Throws: `TransportError` at stage `tls`.
+    func handshake() throws(TransportError) -> Bool {
+        if isHandshakeComplete { return true }
+        ERR_clear_error()
+        let result = SSL_do_handshake(ssl)
+        if result == 1 {
+            isHandshakeComplete = true
+            return true
+        }
+        switch SSL_get_error(ssl, result) {
+        case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE: return false
+        case SSL_ERROR_ZERO_RETURN: throw TransportError(stage: .tls, code: .tlsEOF, evidence: .none)
+        default: throw failure()
+        }
+    }
+
+    /// Decrypts into `buffer`.
+    ///
+    /// - Throws: `TransportError` at stage `tls`; an alert that refuses the client's certificate comes here under
+    ///   TLS 1.3, after the handshake.
+    func read(into buffer: UnsafeMutableRawBufferPointer) throws(TransportError) -> ReadResult {
+        ERR_clear_error()
+        let result = SSL_read(ssl, buffer.baseAddress, Int32(clamping: buffer.count))
+        if result > 0 { return .bytes(Int(result)) }
+        switch SSL_get_error(ssl, result) {
+        case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE: return .needsMore
+        case SSL_ERROR_ZERO_RETURN: return .closed
+        default: throw failure()
+        }
+    }
+
+    /// Encrypts all of `bytes`.
+    ///
+    /// - Throws: `TransportError` at stage `tls`.
+    func write(_ bytes: UnsafeRawBufferPointer) throws(TransportError) {
+        var offset = 0
+        while offset < bytes.count {
+            ERR_clear_error()
+            let chunk = Int32(clamping: bytes.count - offset)
+            let written = SSL_write(ssl, bytes.baseAddress?.advanced(by: offset), chunk)
+            // A memory BIO takes everything, so anything else is a failure.
+            guard written > 0 else { throw failure() }
+            offset += Int(written)
+        }
+    }
+
+    /// Appends what has to go to the socket.
+    func drain(into wire: inout [UInt8]) {
+        var data: UnsafePointer<CChar>?
+        let count = Int(traversal_bio_mem_data(outgoing, &data))
+        guard count > 0, let data else { return }
+        wire.append(contentsOf: UnsafeRawBufferPointer(start: data, count: count))
+        traversal_bio_reset(outgoing)
+    }
+
+    /// Queues a close_notify.
+    func close() {
+        guard isHandshakeComplete else { return }
+        ERR_clear_error()
+        SSL_shutdown(ssl)
+    }
+
+    /// `TLSv1.3 TLS_AES_256_GCM_SHA384`
+    var summary: String {
+        let version = String(cString: SSL_get_version(ssl))
+        let cipher = SSL_CIPHER_get_name(SSL_get_current_cipher(ssl)).map { String(cString: $0) } ?? "?"
+        let selected = selectedProtocol.map { ", ALPN \($0)" } ?? ""
+        return "\(version) \(cipher)\(selected)"
+    }
+
+    var selectedProtocol: String? {
+        var data: UnsafePointer<UInt8>?
+        var count: UInt32 = 0
+        SSL_get0_alpn_selected(ssl, &data, &count)
+        guard let data, count > 0 else { return nil }
+        return String(decoding: UnsafeBufferPointer(start: data, count: Int(count)), as: UTF8.self)
+    }
+
+    private func set(serverName: String) throws(TransportError) {
+        // The name itself has no trailing dot, whatever the resolver was asked (RFC 6066, section 3).
+        let name = serverName.hasSuffix(".") ? String(serverName.dropLast()) : serverName
+        let parameters = SSL_get0_param(ssl)
+        if SocketAddress(literal: name, port: 0) != nil {
+            // Addresses are verified against the certificate's IP entries and never sent as SNI.
+            let withoutZone = String(name.prefix { $0 != "%" })
+            guard X509_VERIFY_PARAM_set1_ip_asc(parameters, withoutZone) == 1 else { throw Self.outOfResources() }
+        } else {
+            X509_VERIFY_PARAM_set_hostflags(parameters, UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS))
+            guard X509_VERIFY_PARAM_set1_host(parameters, name, name.utf8.count) == 1,
+                traversal_ssl_set_server_name(ssl, name) == 1
+            else { throw Self.outOfResources() }
+        }
+    }
+
+    private func offer(_ protocols: [String]) throws(TransportError) {
+        if protocols.isEmpty { return }
+        var list: [UInt8] = []
+        for name in protocols {
+            guard let length = UInt8(exactly: name.utf8.count), length > 0 else {
+                throw TransportError(
+                    stage: .local, code: .clientInvalidArgument,
+                    evidence: .text("an ALPN protocol name has 1 to 255 bytes"))
+            }
+            list.append(length)
+            list.append(contentsOf: name.utf8)
+        }
+        guard let length = UInt32(exactly: list.count), SSL_set_alpn_protos(ssl, list, length) == 0 else {
+            throw Self.outOfResources()
+        }
+    }
+
+    private static func outOfResources() -> TransportError {
+        TransportError(stage: .local, code: .clientResources, evidence: .openSSL(OpenSSLError.takeAll()))
+    }
+}
+
+extension TLSStage {
+    /// The first error of OpenSSL's queue, as this project's vocabulary has it.
+    private func failure() -> TransportError {
+        let error = ERR_get_error()
+        // Alerts that the peer sent come as reason 1000 + number (SSL_AD_REASON_OFFSET).
+        let reason = Int32(truncatingIfNeeded: error & 0x7F_FFFF)
+        ERR_clear_error()
+        if reason > 1000, let alert = UInt8(exactly: reason - 1000) {
+            return TransportError(stage: .tls, code: code(forAlert: alert), evidence: .alert(alert))
+        }
+        if let problem = record.problem, reason == SSL_R_CERTIFICATE_VERIFY_FAILED {
+            return TransportError(stage: .tls, code: Self.code(for: problem), evidence: .certificate(problem))
+        }
+        if error == 0 || reason == SSL_R_UNEXPECTED_EOF_WHILE_READING {
+            return TransportError(stage: .tls, code: .tlsEOF, evidence: .none)
+        }
+        // 0x14…0x17 are the record types of TLS (RFC 8446, section 5.1).
+        if !isHandshakeComplete, let first = firstBytes.first, !(0x14...0x17).contains(first) {
+            return TransportError(stage: .tls, code: .tlsPlaintextReply, evidence: .firstBytes(firstBytes))
+        }
+        let isVersion = reason == SSL_R_UNSUPPORTED_PROTOCOL || reason == SSL_R_WRONG_SSL_VERSION
+        return TransportError(
+            stage: .tls, code: isVersion ? .tlsVersion : .tlsProtocol, evidence: .openSSL(OpenSSLError.text(error)))
+    }
+
+    private func code(forAlert alert: UInt8) -> FailureCode {
+        switch alert {
+        case 116: .tlsClientCertRequired
+        case 70: .tlsVersion
+        case 120: .tlsALPNNotSelected
+        // TLS 1.2 has no alert of its own for a missing certificate: servers send handshake_failure (40),
+        // bad_certificate (42) or certificate_unknown (46) after having asked for one.
+        case 40 where record.serverAskedForCertificate, 42 where record.serverAskedForCertificate,
+            46 where record.serverAskedForCertificate:
+            .tlsClientCertRequired
+        default: .tlsAlert
+        }
+    }
+
+    private static func code(for problem: TransportError.CertificateProblem) -> FailureCode {
+        switch Int32(clamping: problem.code) {
+        case X509_V_ERR_CERT_HAS_EXPIRED: .tlsExpired
+        case X509_V_ERR_CERT_NOT_YET_VALID: .tlsNotYetValid
+        case X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH: .tlsNameMismatch
+        default: .tlsUntrusted
+        }
+    }
+}
