@@ -9,6 +9,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/timerfd.h>
 
 static inline int traversal_ssl_set_server_name(SSL *ssl, const char *name) {
@@ -41,3 +42,6 @@ static inline void traversal_bio_set_eof_return(BIO *bio, int value) {
 
 /// pthread_setname_np, which only _GNU_SOURCE shows.
 void traversal_name_thread(pthread_t thread, const char *name);
+
+/// accept4 with SOCK_NONBLOCK and SOCK_CLOEXEC, which only _GNU_SOURCE shows.
+int traversal_accept(int descriptor, struct sockaddr *address, socklen_t *length);

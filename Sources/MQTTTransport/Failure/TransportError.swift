@@ -113,7 +113,8 @@ extension TransportError.Evidence: CustomStringConvertible {
             if !answer.excerpt.isEmpty { text += ", body begins \"\(answer.excerpt)\"" }
             return text
         case .webSocketClose(let code, let reason, let clean):
-            return "WebSocket close \(code)\(reason.isEmpty ? "" : " \"\(reason)\"")\(clean ? "" : ", not clean")"
+            return
+                "WebSocket close \(code)\(reason.isEmpty ? "" : " \"\(reason)\"")\(clean ? "" : ", not clean")"
         case .reasonCode(let code, let name, let reasonString):
             let hex = String(code, radix: 16, uppercase: true)
             return "0x\(hex.count < 2 ? "0" : "")\(hex) \(name)" + (reasonString.map { ": \"\($0)\"" } ?? "")

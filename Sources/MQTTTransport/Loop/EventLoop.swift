@@ -1,5 +1,5 @@
-internal import Glibc
 internal import CTraversalShims
+internal import Glibc
 
 /// What a file descriptor's owner hears from the loop, always on the loop's thread.
 package protocol EventHandler: AnyObject {
@@ -70,7 +70,9 @@ package final class EventLoop: @unchecked Sendable {
         timerDescriptor = timerfd_create(CLOCK_BOOTTIME, Int32(TFD_NONBLOCK | TFD_CLOEXEC))
         guard epoll >= 0, wakeDescriptor >= 0, timerDescriptor >= 0 else {
             let code = errno
-            for descriptor in [epoll, wakeDescriptor, timerDescriptor] where descriptor >= 0 { close(descriptor) }
+            for descriptor in [epoll, wakeDescriptor, timerDescriptor] where descriptor >= 0 {
+                close(descriptor)
+            }
             throw TransportError(stage: .local, code: .clientResources, evidence: .errno(code))
         }
         control(EPOLL_CTL_ADD, wakeDescriptor, events: EPOLLIN.rawValue, generation: 0)
@@ -169,7 +171,9 @@ package final class EventLoop: @unchecked Sendable {
     }
 
     /// Runs `work` on the loop at `deadline`, in boot time: a machine that slept is late, not fooled.
-    package func schedule(at deadline: ContinuousClock.Instant, _ work: @escaping () -> Void) -> TimerIdentifier {
+    package func schedule(at deadline: ContinuousClock.Instant, _ work: @escaping () -> Void)
+        -> TimerIdentifier
+    {
         preconditionIsCurrent()
         return TimerIdentifier(rawValue: timers.insert(at: deadline, work))
     }
@@ -216,7 +220,9 @@ package final class EventLoop: @unchecked Sendable {
 
     private func dispatch(_ descriptor: Int32, _ generation: UInt32, _ events: UInt32) {
         // A descriptor number may have been closed and reused since the kernel reported it.
-        guard let registration = registrations[descriptor], registration.generation == generation else { return }
+        guard let registration = registrations[descriptor], registration.generation == generation else {
+            return
+        }
         let failed = events & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0
         if events & EPOLLOUT.rawValue != 0 || (failed && registration.events & EPOLLOUT.rawValue != 0) {
             registration.handler.writable()

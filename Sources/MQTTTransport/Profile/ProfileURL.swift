@@ -17,7 +17,8 @@ extension ConnectionProfile {
     /// - Throws: `ProfileError`.
     public init(url: String) throws(ProfileError) {
         guard let separator = url.firstRange(of: "://") else {
-            throw ProfileError("\"\(Self.withoutUserInfo(url))\" is no URL: it needs a scheme such as mqtts:// or wss://")
+            throw ProfileError(
+                "\"\(Self.withoutUserInfo(url))\" is no URL: it needs a scheme such as mqtts:// or wss://")
         }
         let scheme = url[..<separator.lowerBound].lowercased()
         let rest = url[separator.upperBound...]
@@ -39,7 +40,8 @@ extension ConnectionProfile {
         switch scheme {
         case "mqtt", "tcp": (transport, defaultPort) = (.tcp, 1883)
         case "mqtts", "ssl": (transport, defaultPort) = (.tls(TLSOptions()), 8883)
-        case "ws": (transport, defaultPort) = (.webSocket(WebSocketOptions(path: try Self.webSocketPath(path))), 80)
+        case "ws":
+            (transport, defaultPort) = (.webSocket(WebSocketOptions(path: try Self.webSocketPath(path))), 80)
         case "wss":
             (transport, defaultPort) = (
                 .webSocketSecure(TLSOptions(), WebSocketOptions(path: try Self.webSocketPath(path))), 443
@@ -48,7 +50,8 @@ extension ConnectionProfile {
             throw ProfileError("the scheme \"\(scheme)\" is unknown: use mqtt, mqtts, ws or wss")
         }
         if transport.isPlainStream, !path.isEmpty, path != "/" {
-            throw ProfileError("a \(scheme):// URL has no path; \"\(path)\" would be ignored (is it a ws:// broker?)")
+            throw ProfileError(
+                "a \(scheme):// URL has no path; \"\(path)\" would be ignored (is it a ws:// broker?)")
         }
         try self.init(
             host: host, port: port ?? defaultPort, transport: transport, userName: user, password: password)
@@ -93,7 +96,8 @@ extension ConnectionProfile {
     }
 
     private static func percentDecoded(_ text: Substring, part: String) throws(ProfileError) -> String? {
-        guard let decoded = String(validating: try percentDecodedBytes(text, part: part), as: UTF8.self) else {
+        guard let decoded = String(validating: try percentDecodedBytes(text, part: part), as: UTF8.self)
+        else {
             throw ProfileError("the \(part) isn't UTF-8")
         }
         return decoded
@@ -107,7 +111,8 @@ extension ConnectionProfile {
                 bytes.append(byte)
                 continue
             }
-            guard let digits = String(rest.prefix(2)), digits.utf8.count == 2, let value = UInt8(digits, radix: 16)
+            guard let digits = String(rest.prefix(2)), digits.utf8.count == 2,
+                let value = UInt8(digits, radix: 16)
             else { throw ProfileError("the \(part) has a % that isn't followed by two hexadecimal digits") }
             bytes.append(value)
             rest = rest.dropFirst(2)
@@ -142,7 +147,8 @@ enum ProfileValidation {
             }
         }
         guard allowed else {
-            throw ProfileError("the host \"\(bare)\" holds a character that no host name has (write IDNs as xn--…)")
+            throw ProfileError(
+                "the host \"\(bare)\" holds a character that no host name has (write IDNs as xn--…)")
         }
         return bare
     }
@@ -159,7 +165,8 @@ enum ProfileValidation {
             throw ProfileError("the WebSocket path \"\(options.path)\" doesn't begin with /")
         }
         guard options.path.utf8.allSatisfy({ (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "#") }) else {
-            throw ProfileError("the WebSocket path \"\(options.path)\" holds a character that must be percent-encoded")
+            throw ProfileError(
+                "the WebSocket path \"\(options.path)\" holds a character that must be percent-encoded")
         }
     }
 }

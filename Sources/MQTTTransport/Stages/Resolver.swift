@@ -88,7 +88,9 @@ package final class Resolver: Sendable {
         var list: UnsafeMutablePointer<addrinfo>?
         let result = getaddrinfo(host, String(port), &hints, &list)
         guard result == 0 else {
-            return .failure(TransportError(stage: .resolve, code: code(for: result), hop: host, evidence: .resolver(result)))
+            return .failure(
+                TransportError(
+                    stage: .resolve, code: code(for: result), hop: host, evidence: .resolver(result)))
         }
         defer { freeaddrinfo(list) }
         var addresses: [SocketAddress] = []

@@ -11,7 +11,7 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
     /// The bytes of a `sockaddr_in` or `sockaddr_in6`.
     private let storage: [UInt8]
 
-    fileprivate init?(_ bytes: UnsafeRawBufferPointer) {
+    init?(_ bytes: UnsafeRawBufferPointer) {
         guard bytes.count >= MemoryLayout<sockaddr_in>.size else { return nil }
         switch Int32(bytes.loadUnaligned(as: sa_family_t.self)) {
         case AF_INET:
@@ -35,7 +35,9 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
         var list: UnsafeMutablePointer<addrinfo>?
-        guard getaddrinfo(literal, String(port), &hints, &list) == 0, let first = list?.pointee else { return nil }
+        guard getaddrinfo(literal, String(port), &hints, &list) == 0, let first = list?.pointee else {
+            return nil
+        }
         defer { freeaddrinfo(list) }
         self.init(first)
     }
@@ -48,7 +50,9 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(descriptor, $0, &length) }
         }
         guard result == 0 else { return nil }
-        let made = withUnsafeBytes(of: &address) { SocketAddress(UnsafeRawBufferPointer(rebasing: $0.prefix(Int(length)))) }
+        let made = withUnsafeBytes(of: &address) {
+            SocketAddress(UnsafeRawBufferPointer(rebasing: $0.prefix(Int(length))))
+        }
         guard let made else { return nil }
         self = made
     }
@@ -79,7 +83,8 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
     package var host: String {
         withSockaddr { address, length in
             var text = [CChar](repeating: 0, count: Int(NI_MAXHOST))
-            guard getnameinfo(address, length, &text, socklen_t(text.count), nil, 0, NI_NUMERICHOST) == 0 else {
+            guard getnameinfo(address, length, &text, socklen_t(text.count), nil, 0, NI_NUMERICHOST) == 0
+            else {
                 return "?"
             }
             return text.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? "?" }

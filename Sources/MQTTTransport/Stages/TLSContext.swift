@@ -52,7 +52,8 @@ package final class TLSContext: @unchecked Sendable {
     private init(role: Role) throws(TransportError) {
         ERR_clear_error()
         guard let context = SSL_CTX_new(role == .client ? TLS_client_method() : TLS_server_method()) else {
-            throw TransportError(stage: .local, code: .clientResources, evidence: .openSSL(OpenSSLError.takeAll()))
+            throw TransportError(
+                stage: .local, code: .clientResources, evidence: .openSSL(OpenSSLError.takeAll()))
         }
         pointer = context
         self.role = role
@@ -67,7 +68,8 @@ package final class TLSContext: @unchecked Sendable {
             guard Self.hasSystemStore() else {
                 throw TransportError(
                     stage: .local, code: .tlsNoTrustStore,
-                    evidence: .text("no certificates in \(Self.systemStorePlaces().joined(separator: " or "))"))
+                    evidence: .text(
+                        "no certificates in \(Self.systemStorePlaces().joined(separator: " or "))"))
             }
             SSL_CTX_set_default_verify_paths(pointer)
         case .file(let path):
@@ -105,7 +107,8 @@ package final class TLSContext: @unchecked Sendable {
             throw Self.badCredentials("the private key file \(privateKeyFile)")
         }
         guard SSL_CTX_check_private_key(pointer) == 1 else {
-            throw Self.badCredentials("the private key \(privateKeyFile), which doesn't belong to \(certificateFile)")
+            throw Self.badCredentials(
+                "the private key \(privateKeyFile), which doesn't belong to \(certificateFile)")
         }
     }
 
@@ -185,7 +188,9 @@ final class HandshakeRecord {
 private let verificationCallback: @convention(c) (Int32, OpaquePointer?) -> Int32 = { isValid, store in
     guard isValid == 0, let store else { return isValid }
     let ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx())
-    guard let record = HandshakeRecord.of(ssl.map { OpaquePointer($0) }), record.problem == nil else { return isValid }
+    guard let record = HandshakeRecord.of(ssl.map { OpaquePointer($0) }), record.problem == nil else {
+        return isValid
+    }
     let code = X509_STORE_CTX_get_error(store)
     let certificate = X509_STORE_CTX_get_current_cert(store)
     record.problem = TransportError.CertificateProblem(

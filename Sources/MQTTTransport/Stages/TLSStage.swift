@@ -157,7 +157,9 @@ final class TLSStage {
         if SocketAddress(literal: name, port: 0) != nil {
             // Addresses are verified against the certificate's IP entries and never sent as SNI.
             let withoutZone = String(name.prefix { $0 != "%" })
-            guard X509_VERIFY_PARAM_set1_ip_asc(parameters, withoutZone) == 1 else { throw Self.outOfResources() }
+            guard X509_VERIFY_PARAM_set1_ip_asc(parameters, withoutZone) == 1 else {
+                throw Self.outOfResources()
+            }
         } else {
             X509_VERIFY_PARAM_set_hostflags(parameters, UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS))
             guard X509_VERIFY_PARAM_set1_host(parameters, name, name.utf8.count) == 1,
@@ -210,7 +212,8 @@ extension TLSStage {
         }
         let isVersion = reason == SSL_R_UNSUPPORTED_PROTOCOL || reason == SSL_R_WRONG_SSL_VERSION
         return TransportError(
-            stage: .tls, code: isVersion ? .tlsVersion : .tlsProtocol, evidence: .openSSL(OpenSSLError.text(error)))
+            stage: .tls, code: isVersion ? .tlsVersion : .tlsProtocol,
+            evidence: .openSSL(OpenSSLError.text(error)))
     }
 
     private func code(forAlert alert: UInt8) -> FailureCode {

@@ -1,0 +1,285 @@
+internal import Glibc
+
+/// One attempt along one route: resolve, TCP, TLS, WebSocket, each under its deadline and each observed.
+///
+/// Used once, on its loop. It calls `completion` exactly once, unless it is cancelled first.
+package final class Connector {
+    private enum State {
+        case idle
+        case resolving
+        case connecting(TCPAttempt, remaining: [SocketAddress], failures: [TransportError])
+        case establishing(ByteStream, remainingStages: [ConnectionStage])
+        case done
+    }
+
+    private let loop: EventLoop
+    private let route: Route
+    private let tlsContext: TLSContext?
+    private let observe: (StageObservation) -> Void
+    private let completion: (Result<ByteStream, TransportError>) -> Void
+
+    private var state = State.idle
+    private var stage = ConnectionStage.resolve
+    private var stageStart: ContinuousClock.Instant
+    private var timer: EventLoop.TimerIdentifier?
+
+    /// - Parameters:
+    ///   - tlsContext: present exactly when the route has TLS.
+    ///   - observe: hears of each stage once, passed or failed.
+    package init(
+        loop: EventLoop, route: Route, tlsContext: TLSContext?,
+        observe: @escaping (StageObservation) -> Void,
+        completion: @escaping (Result<ByteStream, TransportError>) -> Void
+    ) {
+        self.loop = loop
+        self.route = route
+        self.tlsContext = tlsContext
+        self.observe = observe
+        self.completion = completion
+        stageStart = loop.now
+    }
+
+    package func start() {
+        guard case .idle = state else { return }
+        state = .resolving
+        begin(.resolve, deadline: route.deadlines.resolve) { connector in
+            connector.fail(
+                TransportError(
+                    stage: .resolve, code: .dnsTimeout, hop: connector.route.host,
+                    evidence: .deadline(connector.route.deadlines.resolve)))
+        }
+        if let literal = SocketAddress(literal: route.host, port: route.port) {
+            resolved(.success([literal]))
+            return
+        }
+        let bound = LoopBound(self, on: loop)
+        Resolver.system.resolve(route.host, port: route.port) { answer in
+            bound.execute { $0.resolved(answer) }
+        }
+    }
+
+    /// Ends the attempt without a word.
+    package func cancel() {
+        endStage()
+        switch state {
+        case .idle, .resolving, .done: break
+        case .connecting(let attempt, _, _): attempt.cancel()
+        case .establishing(let stream, _):
+            stream.delegate = nil
+            stream.abort(nil)
+        }
+        state = .done
+    }
+
+    private func resolved(_ answer: Resolver.Answer) {
+        guard case .resolving = state else { return }
+        switch answer {
+        case .failure(let error): fail(error)
+        case .success(let addresses):
+            pass(detail: addresses.map(\.host).joined(separator: ", "))
+            connect(to: addresses[...], failures: [])
+        }
+    }
+
+    /// Tries the addresses in turn; each has the stage's whole deadline.
+    private func connect(to addresses: ArraySlice<SocketAddress>, failures: [TransportError]) {
+        guard let address = addresses.first else {
+            failTCP(failures)
+            return
+        }
+        let started = failures.isEmpty ? loop.now : stageStart
+        begin(.tcp, deadline: route.deadlines.tcp) { connector in
+            connector.connectFailed(
+                TransportError(
+                    stage: .tcp, code: .tcpTimeout, hop: address.description,
+                    evidence: .deadline(connector.route.deadlines.tcp)))
+        }
+        stageStart = started
+        let attempt = TCPAttempt(loop: loop, address: address) { [weak self] result in
+            guard let self else { return }
+            switch result {
+            case .success(let descriptor): self.connected(descriptor, address)
+            case .failure(let error): self.connectFailed(error)
+            }
+        }
+        state = .connecting(attempt, remaining: Array(addresses.dropFirst()), failures: failures)
+        attempt.start()
+    }
+
+    private func connectFailed(_ error: TransportError) {
+        guard case .connecting(let attempt, let remaining, let failures) = state else { return }
+        endStage()
+        attempt.cancel()
+        connect(to: remaining[...], failures: failures + [error])
+    }
+
+    private func failTCP(_ failures: [TransportError]) {
+        if failures.count == 1 {
+            fail(failures[0])
+            return
+        }
+        // The first address is the one that the system prefers, so its failure names the whole.
+        fail(
+            TransportError(
+                stage: .tcp, code: failures.first?.code ?? .tcpFailed, hop: route.host,
+                evidence: .addresses(failures)))
+    }
+
+    private func connected(_ descriptor: Int32, _ address: SocketAddress) {
+        pass(detail: address.description)
+        do throws(TransportError) {
+            let stream = try ByteStream(
+                loop: loop, descriptor: descriptor, peer: address.description, role: .client(route),
+                tlsContext: tlsContext)
+            stream.delegate = self
+            let remaining = route.stages.filter { $0 == .tls || $0 == .webSocket }
+            state = .establishing(stream, remainingStages: remaining)
+            beginNextStage()
+            stream.start()
+            finishIfOpen()
+        } catch {
+            Socket.close(descriptor)
+            fail(error)
+        }
+    }
+
+    private func beginNextStage() {
+        guard case .establishing(let stream, let remaining) = state, let next = remaining.first else {
+            return
+        }
+        let isTLS = next == .tls
+        let deadline = isTLS ? route.deadlines.tls : route.deadlines.webSocket
+        begin(next, deadline: deadline) { connector in
+            connector.fail(
+                TransportError(
+                    stage: next, code: isTLS ? .tlsTimeout : .tcpSilent, hop: stream.peer,
+                    evidence: .deadline(deadline)))
+        }
+    }
+
+    private func finishIfOpen() {
+        guard case .establishing(let stream, _) = state, stream.isOpen else { return }
+        state = .done
+        stream.delegate = nil
+        completion(.success(stream))
+    }
+
+    // MARK: Stages
+
+    private func begin(
+        _ stage: ConnectionStage, deadline: Duration, _ expired: @escaping (Connector) -> Void
+    ) {
+        self.stage = stage
+        stageStart = loop.now
+        timer = loop.schedule(at: loop.now + deadline) { [weak self] in
+            guard let self else { return }
+            self.timer = nil
+            expired(self)
+        }
+    }
+
+    private func endStage() {
+        if let timer { loop.cancel(timer) }
+        timer = nil
+    }
+
+    private func pass(detail: String) {
+        endStage()
+        observe(
+            StageObservation(
+                stage: stage, outcome: .passed, started: stageStart, ended: loop.now, detail: detail))
+    }
+
+    private func fail(_ error: TransportError) {
+        if case .done = state { return }
+        cancel()
+        report(error)
+    }
+
+    private func report(_ error: TransportError) {
+        observe(StageObservation(stage: stage, outcome: .failed(error), started: stageStart, ended: loop.now))
+        completion(.failure(error))
+    }
+}
+
+extension Connector: ByteStreamDelegate {
+    package func stream(_ stream: ByteStream, passed stage: ConnectionStage, detail: String) {
+        guard case .establishing(_, let remaining) = state else { return }
+        pass(detail: detail)
+        state = .establishing(stream, remainingStages: Array(remaining.dropFirst()))
+        beginNextStage()
+        finishIfOpen()
+    }
+
+    package func stream(_ stream: ByteStream, received bytes: UnsafeRawBufferPointer) {}
+
+    package func streamFlushed(_ stream: ByteStream) {}
+
+    package func streamClosed(_ stream: ByteStream, _ error: TransportError?) {
+        guard case .establishing = state else { return }
+        endStage()
+        // Not aborted: it may still be saying why.
+        state = .done
+        report(error ?? TransportError(stage: stage, code: .tcpClosed, hop: stream.peer, evidence: .none))
+    }
+}
+
+/// A non-blocking connect to one address.
+private final class TCPAttempt: EventHandler {
+    private let loop: EventLoop
+    private let address: SocketAddress
+    private var completion: ((Result<Int32, TransportError>) -> Void)?
+    private var descriptor: Int32 = -1
+
+    init(
+        loop: EventLoop, address: SocketAddress, completion: @escaping (Result<Int32, TransportError>) -> Void
+    ) {
+        self.loop = loop
+        self.address = address
+        self.completion = completion
+    }
+
+    func start() {
+        switch Socket.make(address.domain) {
+        case .failure(let error): return finish(errno: error.number)
+        case .success(let descriptor): self.descriptor = descriptor
+        }
+        switch Socket.connect(descriptor, to: address) {
+        case .connected: finish(errno: 0)
+        case .inProgress: loop.register(descriptor, handler: self, writable: true)
+        case .failed(let number): finish(errno: number)
+        }
+    }
+
+    func cancel() {
+        completion = nil
+        if descriptor >= 0 {
+            loop.unregister(descriptor)
+            Socket.close(descriptor)
+            descriptor = -1
+        }
+    }
+
+    func readable() {}
+
+    func writable() {
+        finish(errno: Socket.pendingError(descriptor))
+    }
+
+    private func finish(errno number: Int32) {
+        guard let completion else { return }
+        self.completion = nil
+        if number == 0 {
+            loop.unregister(descriptor)
+            let connected = descriptor
+            descriptor = -1
+            completion(.success(connected))
+        } else {
+            let error = TransportError(
+                stage: .tcp, code: Socket.code(forConnect: number), hop: address.description,
+                evidence: .errno(number))
+            cancel()
+            completion(.failure(error))
+        }
+    }
+}

@@ -1,0 +1,165 @@
+internal import WebSocketCore
+
+/// MQTT's byte stream over a WebSocket: packets and messages needn't align [MQTT-6.0.0-2], only binary
+/// messages count [MQTT-6.0.0-1], and the subprotocol is `mqtt` [MQTT-6.0.0-3].
+struct WebSocketStage {
+    enum Event {
+        /// The opening handshake is over; its detail in words.
+        case opened(String)
+        /// Bytes of MQTT, valid until the next call.
+        case payload(UnsafeRawBufferPointer)
+        /// The closing handshake is over, or the peer broke a rule: nothing more will come. What is left to be
+        /// sent is in the output.
+        case ended(TransportError)
+    }
+
+    private enum State {
+        case clientHandshake(OpeningHandshake.Client)
+        case serverHandshake(OpeningHandshake.Server)
+        case open(Open)
+        case ended
+    }
+
+    /// Boxed: the enum's payload would be copied for each event.
+    private final class Open {
+        var connection: WebSocketConnection
+
+        init(_ role: WebSocketRole) {
+            // The largest MQTT packet fits (268,435,455 bytes and its fixed header); MQTT's own limit is
+            // stricter and names the packet.
+            connection = WebSocketConnection(
+                role: role, maximumFrameSize: 1 << 29, maximumMessageSize: 1 << 40)
+        }
+    }
+
+    static let subprotocol = "mqtt"
+
+    private var state: State
+
+    /// - Throws: `TransportError` at stage `local` for a path or header that can't be sent.
+    init(client options: WebSocketOptions, host: String, key: [UInt8]) throws(TransportError) {
+        do {
+            state = .clientHandshake(
+                try OpeningHandshake.Client(
+                    host: host, path: options.path, key: key, subprotocols: [Self.subprotocol],
+                    headers: options.headers.map { (name: $0.name, value: $0.value) }))
+        } catch {
+            throw TransportError(
+                stage: .local, code: .clientInvalidArgument,
+                evidence: .text("the WebSocket request can't be written: \(error)"))
+        }
+    }
+
+    init(server: Void) {
+        state = .serverHandshake(OpeningHandshake.Server())
+    }
+
+    /// What opens the conversation.
+    func start(into output: inout [UInt8]) {
+        if case .clientHandshake(let handshake) = state { output.append(contentsOf: handshake.requestBytes) }
+    }
+
+    var isOpen: Bool {
+        if case .open = state { return true }
+        return false
+    }
+
+    /// The next event in `input`, which is moved past what was used; nil once all of it was.
+    ///
+    /// - Throws: `TransportError` at stage `webSocket` when the opening handshake fails.
+    mutating func next(
+        in input: inout UnsafeMutableRawBufferPointer, output: inout [UInt8], random: inout RandomPool
+    ) throws(TransportError) -> Event? {
+        switch state {
+        case .clientHandshake(var handshake):
+            let opened = try Self.receive(&input, with: &handshake)
+            state = opened == nil ? .clientHandshake(handshake) : .open(Open(.client))
+            return opened.map { .opened($0) }
+        case .serverHandshake(var handshake):
+            let opened = try Self.receive(&input, with: &handshake, output: &output)
+            state = opened == nil ? .serverHandshake(handshake) : .open(Open(.server))
+            return opened.map { .opened($0) }
+        case .open(let open):
+            let event = Self.next(in: &input, of: &open.connection, output: &output, random: &random)
+            if case .ended? = event { state = .ended }
+            return event
+        case .ended:
+            return nil
+        }
+    }
+
+    /// Frames `bytes`: one message for each packet, since some servers want a whole packet in a message.
+    func send(
+        _ bytes: UnsafeRawBufferPointer, packetEnds: [Int], output: inout [UInt8], random: inout RandomPool
+    ) {
+        guard case .open(let open) = state else { return }
+        var start = 0
+        for end in packetEnds {
+            let packet = UnsafeRawBufferPointer(rebasing: bytes[start..<end])
+            open.connection.send(.binary, payload: packet, maskingKey: random.next(), into: &output)
+            start = end
+        }
+    }
+
+    /// Begins the closing handshake.
+    func close(output: inout [UInt8], random: inout RandomPool) {
+        guard case .open(let open) = state else { return }
+        open.connection.close(.normalClosure, maskingKey: random.next(), into: &output)
+    }
+
+    private static func receive(
+        _ input: inout UnsafeMutableRawBufferPointer, with handshake: inout OpeningHandshake.Client
+    ) throws(TransportError) -> String? {
+        var bytes = UnsafeRawBufferPointer(input)
+        do {
+            let accepted = try handshake.receive(&bytes)
+            input = UnsafeMutableRawBufferPointer(rebasing: input.suffix(bytes.count))
+            return accepted.map { "subprotocol \($0.subprotocol ?? "none")" }
+        } catch {
+            throw TransportError(handshake: error)
+        }
+    }
+
+    private static func receive(
+        _ input: inout UnsafeMutableRawBufferPointer, with handshake: inout OpeningHandshake.Server,
+        output: inout [UInt8]
+    ) throws(TransportError) -> String? {
+        var bytes = UnsafeRawBufferPointer(input)
+        do {
+            let request = try handshake.receive(&bytes)
+            input = UnsafeMutableRawBufferPointer(rebasing: input.suffix(bytes.count))
+            guard let request else { return nil }
+            let chosen = request.offeredSubprotocols.first { $0 == subprotocol }
+            output.append(contentsOf: request.accept(subprotocol: chosen))
+            return request.path
+        } catch {
+            output.append(contentsOf: OpeningHandshake.Server.reject(error))
+            throw TransportError(handshake: error)
+        }
+    }
+
+    private static func next(
+        in input: inout UnsafeMutableRawBufferPointer, of connection: inout WebSocketConnection,
+        output: inout [UInt8], random: inout RandomPool
+    ) -> Event? {
+        while let event = connection.next(in: &input, output: &output, maskingKey: { random.next() }) {
+            switch event {
+            case .payload(.binary, let bytes, _):
+                if !bytes.isEmpty { return .payload(bytes) }
+            case .payload(.text, let bytes, _):
+                connection.close(.unsupportedData, maskingKey: random.next(), into: &output)
+                let firstBytes = TransportError.Evidence.firstBytes(Array(bytes.prefix(48)))
+                return .ended(TransportError(stage: .webSocket, code: .wsTextFrame, evidence: firstBytes))
+            case .ping, .pong:
+                break
+            case .closeReceived(let code, let reason):
+                let close = TransportError.Evidence.webSocketClose(
+                    code: code.rawValue, reason: reason, clean: true)
+                return .ended(TransportError(stage: .webSocket, code: .wsClosed, evidence: close))
+            case .failed(let error):
+                return .ended(TransportError(frame: error))
+            }
+        }
+        return nil
+    }
+}
