@@ -36,7 +36,8 @@ package final class ByteStream {
         case closed
     }
 
-    package weak var delegate: (any ByteStreamDelegate)?
+    /// Held until the stream has ended, so that the owner lives as long as its connection.
+    package var delegate: (any ByteStreamDelegate)?
     package let loop: EventLoop
     /// Whom we are connected to.
     package let peer: String
@@ -429,6 +430,7 @@ extension ByteStream {
     private func finish(_ error: TransportError?, lingers: Bool) {
         if isFinished { return }
         let owner = delegate
+        delegate = nil
         if lingers, writeError == nil {
             if case .closing(let timer) = phase { loop.cancel(timer) }
             phase = .lingering(startTimer { $0.release(reset: false) })

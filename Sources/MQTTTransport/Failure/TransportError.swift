@@ -2,7 +2,7 @@ internal import Glibc
 
 /// A failure below MQTT, or one that ended a connection: where it happened, what exactly, and the evidence.
 public struct TransportError: Error, Sendable, Hashable {
-    public let stage: ConnectionStage
+    public package(set) var stage: ConnectionStage
     public let code: FailureCode
     /// Whom this was said by or to, such as `203.0.113.5:8883`.
     public var hop: String?

@@ -1,0 +1,176 @@
+/// What a client is, whatever the network: its identity, its session, its limits.
+public struct ClientConfiguration: Sendable {
+    /// 5.0 by default.
+    public var version: ProtocolVersion
+    /// Empty lets the server choose (3.1.3.1).
+    public var clientID: String
+    /// User name for CONNECT; the profile's is used where this is nil.
+    public var userName: String?
+    /// Password for CONNECT; the profile's is used where this is nil.
+    public var password: [UInt8]?
+    /// Whether the first connect begins a new session. Under 5.0 reconnects resume it; under 3.1.1 this is
+    /// Clean Session, and holds for every connection.
+    public var cleanStart: Bool
+    /// Whole seconds from 0 (off) to 65535. 30 s clears the idle limits of all networks that we know of.
+    public var keepAlive: Duration
+    /// How long the answer to a PINGREQ may take. As long as `keepAlive`, within 1 s and 10 s, where nil.
+    public var pingTimeout: Duration?
+    /// How long the server keeps the session after a lost connection (5.0); 1 h by default.
+    public var sessionExpiry: Duration
+    /// How long the server keeps it after `disconnect()` (5.0); 0 by default.
+    public var sessionExpiryAfterDisconnect: Duration
+    public var will: WillMessage?
+    public var reconnect: ReconnectStrategy
+    /// What becomes of unacknowledged QoS 1 and 2 messages when the server has lost the session.
+    public var lostSession: LostSession
+    /// The largest packet that the server may send: 1 to 268,435,460 bytes; 16 MiB by default.
+    public var maximumPacketSize: UInt32
+    /// How many QoS 1 and 2 messages the server may send before they are acknowledged: 1 to 65535 (5.0).
+    public var receiveMaximum: UInt16
+    /// Messages that each subscription buffers.
+    public var subscriptionCapacity: Int
+    /// Bytes of payload that a subscription may hold, withheld messages included, before the connection is ended
+    /// with `client.queue_full`.
+    public var subscriptionByteLimit: Int
+    /// How many publishes may wait to be sent.
+    public var maximumQueuedPublishes: Int
+    /// Properties of CONNECT, such as User Properties (5.0).
+    public var connectProperties: Properties
+    /// Hears of stages, attempts and warnings as they happen; called on the client's loop, so it must not block.
+    public var log: (@Sendable (LogEvent) -> Void)?
+
+    public enum LostSession: Sendable, Hashable {
+        /// They are published again as new messages; they may then arrive twice.
+        case publishAgain
+        /// Their calls fail with `mqtt.session_lost`.
+        case fail
+    }
+
+    public init(
+        version: ProtocolVersion = .v5, clientID: String = "", userName: String? = nil,
+        password: [UInt8]? = nil,
+        cleanStart: Bool = true, keepAlive: Duration = .seconds(30), pingTimeout: Duration? = nil,
+        sessionExpiry: Duration = .seconds(3600), sessionExpiryAfterDisconnect: Duration = .zero,
+        will: WillMessage? = nil, reconnect: ReconnectStrategy = .automatic,
+        lostSession: LostSession = .publishAgain, maximumPacketSize: UInt32 = 16 * 1024 * 1024,
+        receiveMaximum: UInt16 = 1024, subscriptionCapacity: Int = 4096,
+        subscriptionByteLimit: Int = 256 * 1024 * 1024, maximumQueuedPublishes: Int = 100_000,
+        connectProperties: Properties = Properties(), log: (@Sendable (LogEvent) -> Void)? = nil
+    ) {
+        self.version = version
+        self.clientID = clientID
+        self.userName = userName
+        self.password = password
+        self.cleanStart = cleanStart
+        self.keepAlive = keepAlive
+        self.pingTimeout = pingTimeout
+        self.sessionExpiry = sessionExpiry
+        self.sessionExpiryAfterDisconnect = sessionExpiryAfterDisconnect
+        self.will = will
+        self.reconnect = reconnect
+        self.lostSession = lostSession
+        self.maximumPacketSize = maximumPacketSize
+        self.receiveMaximum = receiveMaximum
+        self.subscriptionCapacity = subscriptionCapacity
+        self.subscriptionByteLimit = subscriptionByteLimit
+        self.maximumQueuedPublishes = maximumQueuedPublishes
+        self.connectProperties = connectProperties
+        self.log = log
+    }
+}
+
+/// What the server publishes for a client that goes without a DISCONNECT (3.1.2.5).
+public struct WillMessage: Sendable, Hashable {
+    public var topic: String
+    public var payload: [UInt8]
+    public var qos: QoS
+    public var retain: Bool
+    /// Will Delay Interval, Message Expiry Interval … (5.0, section 3.1.3.2).
+    public var properties: Properties
+
+    public init(
+        topic: String, payload: [UInt8], qos: QoS = .atMostOnce, retain: Bool = false,
+        properties: Properties = Properties()
+    ) {
+        self.topic = topic
+        self.payload = payload
+        self.qos = qos
+        self.retain = retain
+        self.properties = properties
+    }
+
+    public init(
+        topic: String, payload: some StringProtocol, qos: QoS = .atMostOnce, retain: Bool = false,
+        properties: Properties = Properties()
+    ) {
+        self.init(
+            topic: topic, payload: Array(payload.utf8), qos: qos, retain: retain, properties: properties)
+    }
+}
+
+/// Whether and when a lost connection is tried again.
+public enum ReconnectStrategy: Sendable, Hashable {
+    /// Full jitter from 2 s, doubling up to 60 s, afresh after 30 s of stability. The first `connect()` isn't
+    /// repeated: it says what is wrong.
+    case automatic
+    /// As `automatic`, with bounds of your own, both above zero.
+    case jittered(base: Duration, maximum: Duration)
+    /// A lost connection ends the client.
+    case never
+}
+
+/// Something that happened inside, for a program's log. Never holds credentials.
+public enum LogEvent: Sendable {
+    /// A stage of an attempt has ended.
+    case stage(StageObservation)
+    /// User name or password go over a connection that anybody in between can read.
+    case credentialsInPlaintext(ConnectionProfile)
+    /// A message matched no subscription of this client; it was acknowledged and dropped.
+    case unmatchedMessage(topic: String)
+}
+
+extension ClientConfiguration {
+    /// - Throws: `MQTTError` (`client.invalid_argument`) for what can't be sent.
+    func sessionConfiguration() throws(MQTTError) -> SessionConfiguration {
+        guard let keepAliveSeconds = UInt16(exactly: keepAlive.components.seconds) else {
+            throw MQTTError(.clientInvalidArgument, "keepAlive is outside 0…65535 s")
+        }
+        if keepAliveSeconds == 0, keepAlive > .zero {
+            throw MQTTError(.clientInvalidArgument, "keepAlive is below 1 s; 0 switches it off")
+        }
+        guard receiveMaximum > 0 else { throw MQTTError(.clientInvalidArgument, "receiveMaximum is 0") }
+        guard maximumPacketSize > 0 else { throw MQTTError(.clientInvalidArgument, "maximumPacketSize is 0") }
+        let will = try will.map { will throws(MQTTError) in
+            do {
+                return Will(
+                    topicName: try TopicName(will.topic).string, payload: will.payload, qos: will.qos,
+                    retain: will.retain, properties: will.properties)
+            } catch {
+                throw MQTTError(.clientInvalidArgument, "the will's topic: \(error)")
+            }
+        }
+        return SessionConfiguration(
+            version: version, clientIdentifier: clientID, cleanStart: cleanStart, keepAlive: keepAliveSeconds,
+            will: will, sessionExpiryInterval: Self.seconds(sessionExpiry),
+            sessionExpiryAfterDisconnect: Self.seconds(sessionExpiryAfterDisconnect),
+            receiveMaximum: receiveMaximum, maximumPacketSize: maximumPacketSize,
+            pingResponseTimeout: pingTimeout
+                ?? min(max(.seconds(Int(keepAliveSeconds)), .seconds(1)), .seconds(10)),
+            connectProperties: connectProperties,
+            onSessionLost: lostSession == .publishAgain ? .requeue : .fail)
+    }
+
+    var reconnectPolicy: ReconnectPolicy {
+        switch reconnect {
+        case .automatic: ReconnectPolicy()
+        case .jittered(let base, let maximum):
+            ReconnectPolicy(
+                baseDelay: base, maximumDelay: maximum, minimumDelay: min(.milliseconds(250), base))
+        case .never: .never
+        }
+    }
+
+    private static func seconds(_ duration: Duration) -> UInt32 {
+        UInt32(clamping: duration.components.seconds)
+    }
+}

@@ -1,0 +1,125 @@
+/// What a client goes through.
+///
+/// ```text
+///            connect()                   CONNACK
+///   idle ───────────────▶ connecting ───────────────▶ connected
+///    ▲                      ▲     │ failure              │ interrupted(error)
+///    │ disconnect()         │     ▼                      ▼
+///   disconnected(nil)     reconnecting(attempt, delay) ◀─┘
+///    ▲                            │ a failure that no repetition mends
+///    └── disconnected(error) ◀────┘
+/// ```
+public enum ClientEvent: Sendable {
+    /// Nothing has been asked for yet.
+    case idle
+    /// An attempt has begun; they count from 1 since the last connection.
+    case connecting(attempt: Int)
+    case connected(ConnectOutcome)
+    /// The connection is gone.
+    case interrupted(MQTTError)
+    /// The next attempt begins after `delay`; `error` is why the last one failed.
+    case reconnecting(attempt: Int, delay: Duration, error: MQTTError)
+    /// The server no longer has the session: messages may be missing. Subscriptions are made again.
+    case sessionLost
+    /// The end: by `disconnect()` where nil, else for this reason.
+    case disconnected(MQTTError?)
+}
+
+/// What `connect()` reached.
+public struct ConnectOutcome: Sendable, Hashable {
+    /// The way that was taken.
+    public var profile: ConnectionProfile
+    /// Session Present: the server had kept this client's session.
+    public var sessionPresent: Bool
+    /// The client identifier in use, which the server may have chosen.
+    public var clientID: String
+    public var limits: ServerLimits
+    /// The properties of CONNACK (5.0).
+    public var properties: Properties
+}
+
+/// What the server grants (5.0, section 3.2.2.3); under 3.1.1 everything that the protocol has.
+public struct ServerLimits: Sendable, Hashable {
+    public var maximumQoS: QoS
+    public var retainAvailable: Bool
+    /// In bytes; nil for no limit of its own.
+    public var maximumPacketSize: UInt32?
+    /// QoS 1 and 2 messages that may be unacknowledged at once.
+    public var receiveMaximum: UInt16
+    public var wildcardSubscriptionsAvailable: Bool
+    public var sharedSubscriptionsAvailable: Bool
+    public var subscriptionIdentifiersAvailable: Bool
+    /// The keep-alive that the server imposes; nil where it takes ours.
+    public var keepAlive: Duration?
+
+    init(_ limits: NegotiatedLimits) {
+        maximumQoS = limits.maximumQoS
+        retainAvailable = limits.retainAvailable
+        maximumPacketSize = limits.maximumPacketSize
+        receiveMaximum = limits.receiveMaximum
+        wildcardSubscriptionsAvailable = limits.wildcardSubscriptionsAvailable
+        sharedSubscriptionsAvailable = limits.sharedSubscriptionsAvailable
+        subscriptionIdentifiersAvailable = limits.subscriptionIdentifiersAvailable
+        keepAlive = limits.serverKeepAlive.map { .seconds(Int($0)) }
+    }
+}
+
+/// The events of a client from now on, the present state first. Bounded: a reader that lags loses the oldest.
+public struct ClientEvents: AsyncSequence, Sendable {
+    public typealias Element = ClientEvent
+    public typealias Failure = Never
+
+    let stream: AsyncStream<ClientEvent>
+
+    public func makeAsyncIterator() -> AsyncStream<ClientEvent>.Iterator { stream.makeAsyncIterator() }
+}
+
+/// Hands events to everybody who listens.
+final class EventHub: Sendable {
+    private struct State {
+        var present = ClientEvent.idle
+        var listeners: [UInt64: AsyncStream<ClientEvent>.Continuation] = [:]
+        var lastIdentifier: UInt64 = 0
+    }
+
+    /// Events come a few times a minute, so a lagging reader is stuck; the newest are what it needs then.
+    private static let capacity = 256
+
+    private let state = Lock(State())
+
+    func subscribe() -> ClientEvents {
+        let (stream, continuation) = AsyncStream.makeStream(
+            of: ClientEvent.self, bufferingPolicy: .bufferingNewest(Self.capacity))
+        let identifier = state.withLock { state in
+            state.lastIdentifier += 1
+            state.listeners[state.lastIdentifier] = continuation
+            continuation.yield(state.present)
+            return state.lastIdentifier
+        }
+        continuation.onTermination = { [weak self] _ in
+            self?.state.withLock { _ = $0.listeners.removeValue(forKey: identifier) }
+        }
+        return ClientEvents(stream: stream)
+    }
+
+    func emit(_ event: ClientEvent) {
+        let listeners = state.withLock { state in
+            switch event {
+            // Moments, not states: a newcomer hears of the state around them.
+            case .sessionLost, .interrupted: break
+            case .idle, .connecting, .connected, .reconnecting, .disconnected: state.present = event
+            }
+            return Array(state.listeners.values)
+        }
+        for listener in listeners { listener.yield(event) }
+    }
+
+    func finish() {
+        let listeners = state.withLock { state in
+            let listeners = Array(state.listeners.values)
+            state.listeners = [:]
+            return listeners
+        }
+        for listener in listeners { listener.finish() }
+    }
+}

@@ -1,0 +1,215 @@
+/// An MQTT client. Any number of tasks may call it at once.
+///
+/// ```swift
+/// let client = MQTTClient(profile: try .webSocketSecure(host: "broker.connectmq.com"))
+/// try await client.connect()
+/// let readings = try await client.subscribe(to: "home/+/temperature")
+/// try await client.publish("ON", to: "home/fan/set", qos: .atLeastOnce)
+/// for try await reading in readings { print(reading.topic, try reading.text) }
+/// ```
+///
+/// Once `connect()` has returned, a lost connection is made again by itself: subscriptions come back,
+/// unacknowledged messages are sent again, calls that wait go on waiting. `disconnect()` ends that, and so does
+/// letting go of the client and its subscriptions.
+public final class MQTTClient: Sendable {
+    public let profile: ConnectionProfile
+
+    private let configuration: ClientConfiguration
+    private let hub = EventHub()
+    /// Or why there can be none: a configuration that can't be sent, a process without descriptors.
+    private let engine: Result<ClientEngine, MQTTError>
+    private let tls = Lock<TLSContext?>(nil)
+
+    /// Makes a client; nothing happens before `connect()`.
+    public init(profile: ConnectionProfile, configuration: ClientConfiguration = ClientConfiguration()) {
+        self.profile = profile
+        self.configuration = configuration
+        engine = ClientEngine.make(profile, configuration, hub)
+    }
+
+    deinit {
+        if case .success(let engine) = engine { engine.submit { _ in .disconnect(nil) } }
+        hub.finish()
+    }
+
+    /// Connects, or joins an attempt under way; where a connection stands, returns at once.
+    ///
+    /// Later losses are mended by `configuration.reconnect`; this first attempt is made once.
+    ///
+    /// - Throws: `MQTTError` with the stage that failed; `CancellationError` when the task is cancelled, which
+    ///   gives the attempt up.
+    @discardableResult
+    public func connect() async throws -> ConnectOutcome {
+        let engine = try engine.get()
+        let context = try tlsContext()
+        return try await engine.perform { .connect(context, $0, $1) }
+    }
+
+    /// Publishes a message, and waits: for QoS 0 until it is on its way, for QoS 1 until PUBACK, for QoS 2 until
+    /// PUBCOMP. Waits through reconnects (QoS 1 and 2).
+    ///
+    /// Cancelling takes the message back if it hasn't been sent; else it may still arrive.
+    ///
+    /// - Parameters:
+    ///   - topic: 1 to 65535 bytes of UTF-8 without `+`, `#` and U+0000.
+    ///   - properties: of PUBLISH (5.0); ignored under 3.1.1.
+    /// - Throws: `MQTTError`; `mqtt.operation_refused` carries the server's Reason Code.
+    @discardableResult
+    public func publish(
+        _ payload: some Sequence<UInt8>, to topic: String, qos: QoS = .atMostOnce, retain: Bool = false,
+        properties: Properties = Properties()
+    ) async throws -> PublishOutcome {
+        let engine = try engine.get()
+        let publish = try Self.makePublish(Array(payload), topic, qos, retain, properties)
+        if qos == .atMostOnce, engine.accept(publish) {
+            return PublishOutcome(reasonCode: .success, properties: Properties())
+        }
+        return try await engine.perform { .publish(publish, $0, .continuation($1)) }
+    }
+
+    /// Publishes text.
+    @discardableResult
+    public func publish(
+        _ payload: some StringProtocol, to topic: String, qos: QoS = .atMostOnce, retain: Bool = false,
+        properties: Properties = Properties()
+    ) async throws -> PublishOutcome {
+        try await publish(payload.utf8, to: topic, qos: qos, retain: retain, properties: properties)
+    }
+
+    /// Publishes without waiting: the receipt tells later what became of it.
+    ///
+    /// Messages go out in the order of the calls. The queue is bounded by `maximumQueuedPublishes`.
+    ///
+    /// - Throws: `MQTTError` for an argument that can't be sent.
+    @discardableResult
+    public func enqueue(
+        _ payload: some Sequence<UInt8>, to topic: String, qos: QoS = .atLeastOnce, retain: Bool = false,
+        properties: Properties = Properties()
+    ) throws(MQTTError) -> PublishReceipt {
+        let engine = try engine.get()
+        let publish = try Self.makePublish(Array(payload), topic, qos, retain, properties)
+        let receipt = PublishReceipt()
+        engine.submit { .publish(publish, $0, .receipt(receipt)) }
+        return receipt
+    }
+
+    /// Publishes text without waiting.
+    @discardableResult
+    public func enqueue(
+        _ payload: some StringProtocol, to topic: String, qos: QoS = .atLeastOnce, retain: Bool = false,
+        properties: Properties = Properties()
+    ) throws(MQTTError) -> PublishReceipt {
+        try enqueue(payload.utf8, to: topic, qos: qos, retain: retain, properties: properties)
+    }
+
+    /// Subscribes to a Topic Filter; returns when the server has granted it.
+    ///
+    /// - Parameters:
+    ///   - topicFilter: `+` stands for one level, a last `#` for all that follow; `$share/group/filter` shares the
+    ///     messages among a group (5.0).
+    ///   - overflow: what happens when nobody reads fast enough.
+    /// - Throws: `MQTTError`; `mqtt.operation_refused` carries the server's Reason Code.
+    public func subscribe(
+        to topicFilter: String, options: SubscriptionOptions = SubscriptionOptions(),
+        overflow: OverflowPolicy = .withholdAcknowledgements
+    ) async throws -> Subscription {
+        let engine = try engine.get()
+        let filter: TopicFilter
+        do {
+            filter = try TopicFilter(topicFilter)
+        } catch {
+            throw MQTTError(.clientInvalidArgument, "the Topic Filter \"\(topicFilter)\": \(error)")
+        }
+        if configuration.version == .v3_1_1, options != SubscriptionOptions(qos: options.qos) {
+            throw MQTTError(.clientInvalidArgument, "Subscription Options other than QoS need MQTT 5.0")
+        }
+        let buffer = MessageBuffer(capacity: configuration.subscriptionCapacity, policy: overflow) { buffer in
+            engine.submit { _ in .roomMade(buffer) }
+        }
+        let suback = try await engine.perform { token, continuation in
+            .subscribe(
+                ClientInbox.SubscribeRequest(
+                    filter: filter, options: options, properties: Properties(), buffer: buffer, token: token,
+                    continuation: continuation))
+        }
+        let granted = suback.reasonCodes.first.flatMap { QoS(rawValue: $0.rawValue) } ?? options.qos
+        return Subscription(topicFilter: topicFilter, grantedQoS: granted, buffer: buffer) { [self] buffer in
+            release(buffer)
+        }
+    }
+
+    /// Subscribes to a Topic Filter at a QoS.
+    public func subscribe(
+        to topicFilter: String, qos: QoS, overflow: OverflowPolicy = .withholdAcknowledgements
+    ) async throws -> Subscription {
+        try await subscribe(to: topicFilter, options: SubscriptionOptions(qos: qos), overflow: overflow)
+    }
+
+    /// Gives a subscription back: its sequence ends, and the server is told when no other uses the filter.
+    ///
+    /// - Throws: `MQTTError` where the server refuses.
+    public func unsubscribe(_ subscription: Subscription) async throws {
+        let engine = try engine.get()
+        try await engine.perform { .unsubscribe(subscription.buffer, $0, $1) }
+    }
+
+    /// Ends the connection in order and for good: DISCONNECT, over WebSocket the closing handshake, over TLS
+    /// close_notify. Calls that wait fail with `client.disconnected`; sequences end.
+    public func disconnect() async {
+        guard case .success(let engine) = engine else { return }
+        await withCheckedContinuation { continuation in
+            engine.submit { _ in .disconnect(continuation) }
+        }
+    }
+
+    /// What happens to this client, from its present state on.
+    public var events: ClientEvents { hub.subscribe() }
+
+    private func release(_ buffer: MessageBuffer) {
+        if case .success(let engine) = engine { engine.submit { .unsubscribe(buffer, $0, nil) } }
+    }
+}
+
+extension MQTTClient {
+    /// Connects, runs `body`, and disconnects, however `body` ends.
+    public static func withConnection<Result: Sendable>(
+        profile: ConnectionProfile, configuration: ClientConfiguration = ClientConfiguration(),
+        _ body: (MQTTClient) async throws -> Result
+    ) async throws -> Result {
+        let client = MQTTClient(profile: profile, configuration: configuration)
+        try await client.connect()
+        do {
+            let result = try await body(client)
+            await client.disconnect()
+            return result
+        } catch {
+            await client.disconnect()
+            throw error
+        }
+    }
+
+    /// Reads the trust store and the files of the profile once, on the caller's thread.
+    private func tlsContext() throws(MQTTError) -> TLSContext? {
+        guard let options = profile.tls else { return nil }
+        if let made = tls.withLock({ $0 }) { return made }
+        do {
+            let context = try TLSContext(client: options)
+            tls.withLock { $0 = context }
+            return context
+        } catch {
+            throw MQTTError(error)
+        }
+    }
+
+    private static func makePublish(
+        _ payload: [UInt8], _ topic: String, _ qos: QoS, _ retain: Bool, _ properties: Properties
+    ) throws(MQTTError) -> Publish {
+        do {
+            return Publish(
+                topicName: try TopicName(topic).string, payload: payload, qos: qos, retain: retain,
+                properties: properties)
+        } catch {
+            throw MQTTError(.clientInvalidArgument, "the Topic Name \"\(topic)\": \(error)")
+        }
+    }
+}

@@ -1,0 +1,50 @@
+/// What a publish came to.
+public struct PublishOutcome: Sendable, Hashable {
+    /// QoS 0: success, since nobody answers. QoS 1 and 2: the server's, such as `noMatchingSubscribers`.
+    public var reasonCode: ReasonCode
+    /// Reason String and User Properties of the acknowledgement (5.0).
+    public var properties: Properties
+}
+
+/// A publish under way: await its outcome now, later, or never.
+public final class PublishReceipt: Sendable {
+    private enum State {
+        case pending([CheckedContinuation<PublishOutcome, any Error>])
+        case done(Result<PublishOutcome, MQTTError>)
+    }
+
+    private let state = Lock(State.pending([]))
+
+    /// Waits for PUBACK (QoS 1), PUBCOMP (QoS 2), or until the message is on its way (QoS 0).
+    ///
+    /// Survives reconnects. Cancelling the task that waits doesn't cancel the publish.
+    ///
+    /// - Throws: `MQTTError`.
+    public var outcome: PublishOutcome {
+        get async throws {
+            try await withCheckedThrowingContinuation { continuation in
+                let done = state.withLock { state -> Result<PublishOutcome, MQTTError>? in
+                    switch state {
+                    case .pending(let waiting):
+                        state = .pending(waiting + [continuation])
+                        return nil
+                    case .done(let result):
+                        return result
+                    }
+                }
+                if let done { continuation.resume(with: done.mapError { $0 as any Error }) }
+            }
+        }
+    }
+
+    func resolve(_ result: Result<PublishOutcome, MQTTError>) {
+        let waiting = state.withLock { state in
+            defer { state = .done(result) }
+            switch state {
+            case .pending(let waiting): return waiting
+            case .done: return []
+            }
+        }
+        for continuation in waiting { continuation.resume(with: result.mapError { $0 as any Error }) }
+    }
+}

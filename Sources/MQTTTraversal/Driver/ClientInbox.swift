@@ -1,0 +1,113 @@
+/// What callers ask for, from any thread; the loop takes it in batches.
+///
+/// A short lock appends the operation; only the first of a batch wakes the loop.
+final class ClientInbox: Sendable {
+    enum Operation: Sendable {
+        case connect(TLSContext?, OperationToken, UnsafeContinuation<ConnectOutcome, any Error>)
+        case publish(Publish, OperationToken, PublishCompletion)
+        /// The task that waits for this operation is cancelled.
+        case cancel(OperationToken)
+        case subscribe(SubscribeRequest)
+        /// Without a continuation where the subscription was let go of.
+        case unsubscribe(MessageBuffer, OperationToken, UnsafeContinuation<Void, any Error>?)
+        case roomMade(MessageBuffer)
+        case disconnect(CheckedContinuation<Void, Never>?)
+    }
+
+    enum PublishCompletion: Sendable {
+        case continuation(UnsafeContinuation<PublishOutcome, any Error>)
+        case receipt(PublishReceipt)
+        /// QoS 0, accepted without waiting.
+        case none
+    }
+
+    struct SubscribeRequest: Sendable {
+        let filter: TopicFilter
+        let options: SubscriptionOptions
+        let properties: Properties
+        let buffer: MessageBuffer
+        let token: OperationToken
+        let continuation: UnsafeContinuation<Suback, any Error>
+    }
+
+    /// What QoS 0 messages need to be accepted without asking the loop.
+    struct Acceptance: Sendable {
+        /// Bytes that wait in the session and in the stream.
+        var backlog: Int
+        /// The server's Maximum Packet Size.
+        var maximumPacketSize: Int
+        var retainAvailable: Bool
+    }
+
+    private struct State {
+        var operations: [Operation] = []
+        var bytes = 0
+        var lastToken: UInt64 = 0
+        /// nil while not connected.
+        var acceptance: Acceptance?
+    }
+
+    /// Above this many bytes under way, QoS 0 publishes wait until there is room.
+    static let highWaterMark = 1 << 20
+    /// More than any fixed header, topic length and empty properties take.
+    private static let packetOverhead = 16
+
+    /// What came of handing a message in.
+    enum Reception {
+        /// Taken; the loop has to be woken.
+        case takenFirst
+        /// Taken; somebody else wakes the loop.
+        case taken
+        case mustWait
+    }
+
+    private let state = Lock(State())
+
+    /// Appends what `make` makes of a fresh token; tokens rise in the order of the operations.
+    ///
+    /// - Returns: whether it is the first of its batch, so that the loop has to be woken.
+    func append(_ make: (OperationToken) -> Operation) -> Bool {
+        state.withLock { state in
+            state.lastToken += 1
+            let operation = make(OperationToken(rawValue: state.lastToken))
+            if case .publish(let publish, _, _) = operation { state.bytes += publish.weight }
+            state.operations.append(operation)
+            return state.operations.count == 1
+        }
+    }
+
+    /// Takes a QoS 0 message if it needs no waiting and no answer.
+    func accept(_ publish: Publish) -> Reception {
+        let weight = publish.weight
+        return state.withLock { state in
+            guard let acceptance = state.acceptance,
+                acceptance.backlog + state.bytes < Self.highWaterMark,
+                weight + Self.packetOverhead <= acceptance.maximumPacketSize,
+                acceptance.retainAvailable || !publish.retain
+            else { return .mustWait }
+            state.lastToken += 1
+            state.bytes += weight
+            state.operations.append(.publish(publish, OperationToken(rawValue: state.lastToken), .none))
+            return state.operations.count == 1 ? .takenFirst : .taken
+        }
+    }
+
+    /// On the loop: everything that has come in. `operations` is handed in empty, for its memory.
+    func drain(_ operations: inout [Operation]) {
+        state.withLock { state in
+            swap(&operations, &state.operations)
+            // What was taken counts again from the next `setAcceptance` on.
+            state.acceptance?.backlog += state.bytes
+            state.bytes = 0
+        }
+    }
+
+    func setAcceptance(_ acceptance: Acceptance?) {
+        state.withLock { $0.acceptance = acceptance }
+    }
+}
+
+extension Publish {
+    /// What it weighs in a queue, in bytes.
+    var weight: Int { topicName.utf8.count + payload.count }
+}

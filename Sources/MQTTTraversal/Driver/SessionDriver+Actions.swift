@@ -1,0 +1,126 @@
+// What the session says, carried out.
+
+extension SessionDriver {
+    func perform(_ action: SessionAction) {
+        switch action {
+        case .established(let connack, _):
+            established(connack)
+        case .refused(let connack):
+            endCause = TransportError(refusal: connack, version: configuration.version)
+        case .deliver(let publish, let token):
+            deliver(publish, token)
+        case .published(let token, let code, let properties):
+            published(token, code, properties)
+        case .subscribed(let token, let suback):
+            subscribed(token, suback)
+        case .unsubscribed(let token, let unsuback):
+            unsubscribed(token, unsuback)
+        case .subscriptionsRestored(let subscriptions, let suback):
+            restored(subscriptions, suback)
+        case .failed(let token, let error):
+            failed(token, error)
+        case .sessionLost:
+            events.emit(.sessionLost)
+        case .persist(let token, _):
+            // Memory holds the session: nothing has to be stored first.
+            session.persisted(token, now: loop.now, into: &output)
+        case .serverDisconnected(let disconnect):
+            endCause = TransportError(disconnect: disconnect)
+        case .close(let error):
+            close(error)
+        }
+    }
+
+    private func deliver(_ publish: Publish, _ token: IncomingToken?) {
+        if router.stage(publish, token: token) { return }
+        // Acknowledged even so [MQTT-4.5.0-2].
+        if let token { session.acknowledge(token, into: &output) }
+        configuration.log?(.unmatchedMessage(topic: publish.topicName))
+    }
+
+    private func published(_ token: OperationToken, _ code: ReasonCode, _ properties: Properties) {
+        guard let completion = publishes.removeValue(forKey: token) else { return }
+        if code.isError {
+            completion.resolve(.failure(MQTTError(TransportError(refused: code, properties: properties))))
+        } else {
+            completion.resolve(.success(PublishOutcome(reasonCode: code, properties: properties)))
+        }
+    }
+
+    private func subscribed(_ token: OperationToken, _ suback: Suback) {
+        guard let request = subscribes.removeValue(forKey: token) else {
+            giveBack(token)
+            return
+        }
+        if let code = suback.reasonCodes.first, code.isError {
+            _ = router.remove(request.buffer)
+            let error = MQTTError(TransportError(refused: code, properties: suback.properties))
+            request.buffer.end(error)
+            request.continuation.resume(throwing: error)
+        } else {
+            request.continuation.resume(returning: suback)
+        }
+    }
+
+    /// A subscription that nobody waited for any more has been granted.
+    private func giveBack(_ token: OperationToken) {
+        guard let filter = abandonedSubscribes.removeValue(forKey: token),
+            router.buffers(for: filter.string).isEmpty
+        else { return }
+        session.unsubscribe([filter.string], token: token, now: loop.now, into: &output)
+    }
+
+    private func unsubscribed(_ token: OperationToken, _ unsuback: Unsuback) {
+        guard let continuation = unsubscribes.removeValue(forKey: token) else { return }
+        if let code = unsuback.reasonCodes.first, code.isError {
+            continuation.resume(
+                throwing: MQTTError(TransportError(refused: code, properties: unsuback.properties)))
+        } else {
+            continuation.resume()
+        }
+    }
+
+    /// A subscription that the server no longer grants ends: its consumer would wait for ever.
+    private func restored(_ subscriptions: [Subscribe.Subscription], _ suback: Suback) {
+        for (subscription, code) in zip(subscriptions, suback.reasonCodes) where code.isError {
+            let error = MQTTError(TransportError(refused: code, properties: suback.properties))
+            for buffer in router.buffers(for: subscription.topicFilter) {
+                _ = router.remove(buffer)
+                buffer.end(error)
+            }
+        }
+    }
+
+    private func failed(_ token: OperationToken, _ error: SessionError) {
+        let mqttError: MQTTError
+        if error == .disconnected, let lastError {
+            mqttError = lastError
+        } else {
+            mqttError = MQTTError(TransportError(session: error, isEstablished: outcome != nil))
+        }
+        if let completion = publishes.removeValue(forKey: token) {
+            completion.resolve(.failure(mqttError))
+        } else if let request = subscribes.removeValue(forKey: token) {
+            _ = router.remove(request.buffer)
+            request.buffer.end(mqttError)
+            request.continuation.resume(throwing: mqttError)
+        } else if let continuation = unsubscribes.removeValue(forKey: token) {
+            continuation.resume(throwing: mqttError)
+        }
+    }
+}
+
+extension ConnectionFailure {
+    /// What the cause of a connection's end says about trying again.
+    init(ended cause: TransportError, version: ProtocolVersion) {
+        guard case .reasonCode(let code, _, _) = cause.evidence else {
+            self.init(cause)
+            return
+        }
+        let reason = ReasonCode(rawValue: code)
+        switch cause.stage {
+        case .mqttConnect: self.init(refusal: reason, version: version)
+        case .local, .resolve, .tcp, .proxy, .tls, .webSocket, .established: self.init(disconnect: reason)
+        }
+    }
+}

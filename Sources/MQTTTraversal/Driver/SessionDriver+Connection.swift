@@ -1,0 +1,218 @@
+// Attempts, connections and their ends.
+
+extension SessionDriver {
+    func perform(_ command: ConnectionLifecycle.Command?) {
+        switch command {
+        case nil: break
+        case .startAttempt(let number): startAttempt(number)
+        case .cancelAttempt:
+            dropLink()
+            end(.disconnected)
+        case .wait(let until, let attempt):
+            if let lastError {
+                events.emit(.reconnecting(attempt: attempt, delay: until - loop.now, error: lastError))
+            }
+        case .sendDisconnect:
+            session.disconnect(now: loop.now, into: &output)
+            performActions()
+        case .end(let reason): end(reason)
+        }
+        scheduleTurnEnd()
+    }
+
+    private func startAttempt(_ number: Int) {
+        events.emit(.connecting(attempt: number))
+        if !profile.isEncrypted, configuration.password ?? profile.password != nil {
+            configuration.log?(.credentialsInPlaintext(profile))
+        }
+        let connector = Connector(
+            loop: loop, route: Route(profile), tlsContext: tlsContext,
+            observe: { [log = configuration.log] in log?(.stage($0)) },
+            completion: { [weak self] in self?.attemptEnded($0) })
+        link = .attempting(connector)
+        connector.start()
+    }
+
+    private func attemptEnded(_ result: Result<ByteStream, TransportError>) {
+        switch result {
+        case .success(let stream):
+            link = .online(stream)
+            stream.delegate = self
+            decoder = PacketDecoder(
+                role: .client, version: configuration.version,
+                maximumPacketSize: configuration.maximumPacketSize)
+            connectSent = loop.now
+            session.open(
+                userName: configuration.userName ?? profile.userName,
+                password: configuration.password ?? profile.password, now: loop.now,
+                connackTimeout: profile.deadlines.mqttConnect, into: &output)
+        case .failure(let error):
+            link = .none
+            attemptFailed(error, ConnectionFailure(error))
+        }
+        scheduleTurnEnd()
+    }
+
+    private func attemptFailed(_ error: TransportError, _ kind: ConnectionFailure) {
+        lastError = MQTTError(error)
+        perform(lifecycle.attemptFailed(kind, now: loop.now, random: randomBits()))
+    }
+
+    func established(_ connack: Connack) {
+        observeConnect(.passed, detail: connack.sessionPresent ? "session present" : "new session")
+        let outcome = ConnectOutcome(
+            profile: profile, sessionPresent: connack.sessionPresent, clientID: session.clientIdentifier,
+            limits: ServerLimits(session.limits), properties: connack.properties)
+        self.outcome = outcome
+        lifecycle.attemptSucceeded(now: loop.now)
+        events.emit(.connected(outcome))
+        let waiting = connects
+        connects = [:]
+        for continuation in waiting.values { continuation.resume(returning: outcome) }
+    }
+
+    private func observeConnect(_ result: StageObservation.Outcome, detail: String? = nil) {
+        configuration.log?(
+            .stage(
+                StageObservation(
+                    stage: .mqttConnect, outcome: result, started: connectSent, ended: loop.now,
+                    detail: detail)))
+    }
+
+    /// The session wants the connection closed, after what it has already said.
+    func close(_ error: SessionError?) {
+        sendOutput()
+        guard case .online(let stream) = link else { return }
+        guard let error else {
+            // Our own DISCONNECT: the end is when the peer has closed too, or has had its time.
+            stream.close()
+            return
+        }
+        if endCause == nil { endCause = TransportError(session: error, isEstablished: outcome != nil) }
+        stream.delegate = nil
+        switch error {
+        // Nobody listens there: nothing to be polite to.
+        case .connackTimeout, .pingResponseTimeout: stream.abort(nil)
+        default: stream.close()
+        }
+        connectionEnded(TransportError(session: error, isEstablished: outcome != nil), peer: stream.peer)
+    }
+
+    func endForFullBuffer(_ bytes: Int) {
+        guard case .online(let stream) = link else { return }
+        stream.delegate = nil
+        // No DISCONNECT: the session has to live on, so that what isn't acknowledged comes again.
+        stream.abort(nil)
+        let text = "a subscription that nobody reads holds \(bytes) bytes"
+        let error = TransportError(stage: .established, code: .clientQueueFull, evidence: .text(text))
+        connectionEnded(error, peer: stream.peer)
+    }
+
+    private func connectionEnded(_ error: TransportError?, peer: String) {
+        link = .none
+        let wasEstablished = outcome != nil
+        outcome = nil
+        var cause = endCause ?? error
+        endCause = nil
+        if cause?.hop == nil { cause?.hop = peer }
+        session.closed(now: loop.now, into: &output)
+        for buffer in router.buffers { buffer.connectionEnded() }
+        performActions()
+        guard let cause else {
+            perform(lifecycle.disconnected())
+            return
+        }
+        let kind = ConnectionFailure(ended: cause, version: configuration.version)
+        if wasEstablished {
+            lastError = MQTTError(cause)
+            if case .connected = lifecycle.phase { events.emit(.interrupted(MQTTError(cause))) }
+            perform(lifecycle.connectionLost(kind, now: loop.now, random: randomBits()))
+        } else {
+            observeConnect(.failed(cause))
+            attemptFailed(cause, kind)
+        }
+    }
+
+    private func end(_ reason: ConnectionLifecycle.EndReason) {
+        let error: MQTTError? =
+            switch reason {
+            case .disconnected: nil
+            case .failed: lastError
+            }
+        lastError = error
+        session.abandon(.disconnected, into: &output)
+        performActions()
+        for filter in router.topicFilters { session.restore(.unsubscribed(topicFilter: filter.string)) }
+        for buffer in router.buffers { buffer.end(error) }
+        router.removeAll()
+        let waiting = connects
+        connects = [:]
+        let connectError = error ?? MQTTError(.clientDisconnected, "disconnect() was called")
+        for continuation in waiting.values { continuation.resume(throwing: connectError) }
+        events.emit(.disconnected(error))
+        resumeDisconnects()
+        if !connectsAfterEnd.isEmpty {
+            connects = connectsAfterEnd
+            connectsAfterEnd = [:]
+            perform(lifecycle.connect())
+        }
+    }
+
+    func resumeDisconnects() {
+        let waiting = disconnects
+        disconnects = []
+        for continuation in waiting { continuation.resume() }
+    }
+
+    private func dropLink() {
+        switch link {
+        case .none: break
+        case .attempting(let connector): connector.cancel()
+        case .online(let stream):
+            stream.delegate = nil
+            stream.close()
+            session.closed(now: loop.now, into: &output)
+        }
+        link = .none
+        performActions()
+    }
+
+    private func randomBits() -> UInt64 {
+        UInt64(loop.random.next()) << 32 | UInt64(loop.random.next())
+    }
+}
+
+extension SessionDriver: ByteStreamDelegate {
+    func stream(_ stream: ByteStream, passed stage: ConnectionStage, detail: String) {}
+
+    func stream(_ stream: ByteStream, received bytes: UnsafeRawBufferPointer) {
+        session.receivedBytes(now: loop.now)
+        var input = bytes
+        do {
+            while let packet = try decoder.next(in: &input) {
+                session.receive(packet, now: loop.now, into: &output)
+            }
+        } catch {
+            session.decodeFailed(error, now: loop.now, into: &output)
+        }
+        scheduleTurnEnd()
+    }
+
+    func streamFlushed(_ stream: ByteStream) {
+        session.flushed(now: loop.now)
+        scheduleTurnEnd()
+    }
+
+    func streamClosed(_ stream: ByteStream, _ error: TransportError?) {
+        guard case .online(let current) = link, current === stream else { return }
+        // What was read before the end still counts: a refusing CONNACK is the real reason.
+        performActions()
+        guard case .online(let current) = link, current === stream else { return }
+        var error = error
+        if outcome == nil, error?.stage == .established || error?.stage == .webSocket {
+            error?.stage = .mqttConnect
+        }
+        connectionEnded(error, peer: stream.peer)
+        scheduleTurnEnd()
+    }
+}

@@ -1,0 +1,303 @@
+/// The client's loop: reads, steps the machines, carries out what they say, waits for their next deadline.
+///
+/// It decides nothing: whether to connect is `ConnectionLifecycle`'s word, what to send `ClientSession`'s. On its
+/// event loop only.
+final class SessionDriver {
+    /// The way down to the network.
+    enum Link {
+        case none
+        case attempting(Connector)
+        case online(ByteStream)
+    }
+
+    let loop: EventLoop
+    let profile: ConnectionProfile
+    let configuration: ClientConfiguration
+    let inbox: ClientInbox
+    let events: EventHub
+
+    // For as long as the client lives.
+    var session: ClientSession
+    var lifecycle: ConnectionLifecycle
+    var router = SubscriptionRouter()
+    var tlsContext: TLSContext?
+    var publishes: [OperationToken: ClientInbox.PublishCompletion] = [:]
+    var subscribes: [OperationToken: ClientInbox.SubscribeRequest] = [:]
+    /// Cancelled while their SUBSCRIBE was under way: what it grants is given back.
+    var abandonedSubscribes: [OperationToken: TopicFilter] = [:]
+    var unsubscribes: [OperationToken: UnsafeContinuation<Void, any Error>] = [:]
+    var connects: [OperationToken: UnsafeContinuation<ConnectOutcome, any Error>] = [:]
+    var disconnects: [CheckedContinuation<Void, Never>] = []
+    /// Asked for while a disconnect was under way.
+    var connectsAfterEnd: [OperationToken: UnsafeContinuation<ConnectOutcome, any Error>] = [:]
+    /// Why the last attempt or connection failed.
+    var lastError: MQTTError?
+
+    // For one connection.
+    var link = Link.none
+    var decoder: PacketDecoder
+    var outcome: ConnectOutcome?
+    /// Why the session ended the connection, or will: it outweighs what the socket says afterwards.
+    var endCause: TransportError?
+    var connectSent: ContinuousClock.Instant
+
+    // For one turn of the loop; kept for their memory.
+    var output = SessionOutput()
+    private var actions: [SessionAction] = []
+    private var operations: [ClientInbox.Operation] = []
+    private var isTurnEndScheduled = false
+    private var pumpedTurn: ContinuousClock.Instant?
+    private var pumpedChunks = 0
+    private var timer: (identifier: EventLoop.TimerIdentifier, deadline: ContinuousClock.Instant)?
+
+    /// Packets are encoded in pieces of this size, and only while less than that waits in the stream.
+    private static let chunkSize = 64 * 1024
+    /// Pieces of one turn, so that sending never starves reading.
+    private static let chunksPerTurn = 16
+
+    init(
+        loop: EventLoop, profile: ConnectionProfile, configuration: ClientConfiguration,
+        sessionConfiguration: SessionConfiguration, inbox: ClientInbox, events: EventHub
+    ) {
+        self.loop = loop
+        self.profile = profile
+        self.configuration = configuration
+        self.inbox = inbox
+        self.events = events
+        session = ClientSession(configuration: sessionConfiguration)
+        lifecycle = ConnectionLifecycle(policy: configuration.reconnectPolicy)
+        decoder = PacketDecoder(
+            role: .client, version: configuration.version, maximumPacketSize: configuration.maximumPacketSize)
+        connectSent = .now
+    }
+
+    /// Takes what callers have asked for since the last time.
+    func drainInbox() {
+        inbox.drain(&operations)
+        for operation in operations { perform(operation) }
+        operations.removeAll(keepingCapacity: operations.capacity <= 4096)
+        scheduleTurnEnd()
+    }
+
+    private func perform(_ operation: ClientInbox.Operation) {
+        switch operation {
+        case .connect(let context, let token, let continuation): connect(context, token, continuation)
+        case .publish(let publish, let token, let completion): self.publish(publish, token, completion)
+        case .cancel(let token): cancel(token)
+        case .subscribe(let request): subscribe(request)
+        case .unsubscribe(let buffer, let token, let continuation): unsubscribe(buffer, token, continuation)
+        case .roomMade(let buffer):
+            router.admitWithheld(of: buffer) { session.acknowledge($0, into: &output) }
+        case .disconnect(let continuation):
+            if let continuation { disconnects.append(continuation) }
+            let command = lifecycle.disconnect()
+            if command == nil, case .ended = lifecycle.phase { resumeDisconnects() }
+            perform(command)
+        }
+    }
+
+    private func connect(
+        _ context: TLSContext?, _ token: OperationToken,
+        _ continuation: UnsafeContinuation<ConnectOutcome, any Error>
+    ) {
+        if let context { tlsContext = context }
+        switch lifecycle.phase {
+        case .connected:
+            if let outcome { continuation.resume(returning: outcome) } else { connects[token] = continuation }
+        case .disconnecting: connectsAfterEnd[token] = continuation
+        case .idle, .connecting, .waiting, .ended:
+            connects[token] = continuation
+            perform(lifecycle.connect())
+        }
+    }
+
+    private func publish(
+        _ publish: Publish, _ token: OperationToken, _ completion: ClientInbox.PublishCompletion
+    ) {
+        switch lifecycle.phase {
+        case .idle, .ended, .disconnecting:
+            completion.resolve(.failure(notConnected))
+            return
+        case .connecting, .connected, .waiting: break
+        }
+        guard session.queuedCount < configuration.maximumQueuedPublishes else {
+            let text = "\(configuration.maximumQueuedPublishes) publishes are waiting to be sent"
+            completion.resolve(.failure(MQTTError(.clientQueueFull, text)))
+            return
+        }
+        switch completion {
+        case .none: break
+        case .continuation, .receipt: publishes[token] = completion
+        }
+        session.publish(publish, token: token, now: loop.now, into: &output)
+    }
+
+    private func cancel(_ token: OperationToken) {
+        if let continuation = connects.removeValue(forKey: token) {
+            continuation.resume(throwing: CancellationError())
+            // Nobody waits for this attempt any more.
+            if connects.isEmpty, case .connecting = lifecycle.phase { perform(lifecycle.disconnect()) }
+        } else if let continuation = connectsAfterEnd.removeValue(forKey: token) {
+            continuation.resume(throwing: CancellationError())
+        } else if let continuation = unsubscribes.removeValue(forKey: token) {
+            continuation.resume(throwing: CancellationError())
+        } else if let request = subscribes.removeValue(forKey: token) {
+            _ = router.remove(request.buffer)
+            if !session.cancel(token) { abandonedSubscribes[token] = request.filter }
+            request.continuation.resume(throwing: CancellationError())
+        } else if case .continuation(let continuation)? = publishes.removeValue(forKey: token) {
+            // On the wire it stays there: the identifier is taken until the server answers, and the message may
+            // arrive. The caller is told at once either way.
+            _ = session.cancel(token)
+            continuation.resume(throwing: CancellationError())
+        }
+    }
+
+    private func subscribe(_ request: ClientInbox.SubscribeRequest) {
+        switch lifecycle.phase {
+        case .idle, .ended, .disconnecting:
+            request.continuation.resume(throwing: notConnected)
+            return
+        case .connecting, .connected, .waiting: break
+        }
+        // From the SUBSCRIBE on, since retained messages can overtake the SUBACK.
+        router.insert(request.buffer, for: request.filter)
+        subscribes[request.token] = request
+        let subscription = Subscribe.Subscription(
+            topicFilter: request.filter.string, options: request.options)
+        session.subscribe(
+            [subscription], properties: request.properties, token: request.token, now: loop.now, into: &output
+        )
+    }
+
+    private func unsubscribe(
+        _ buffer: MessageBuffer, _ token: OperationToken, _ continuation: UnsafeContinuation<Void, any Error>?
+    ) {
+        guard let (filter, wasLast) = router.remove(buffer) else {
+            continuation?.resume()
+            return
+        }
+        buffer.end(nil)
+        buffer.admitWithheld { session.acknowledge($0, into: &output) }
+        guard wasLast else {
+            continuation?.resume()
+            return
+        }
+        unsubscribes[token] = continuation
+        session.unsubscribe([filter.string], token: token, now: loop.now, into: &output)
+    }
+
+    private var notConnected: MQTTError { MQTTError(.clientNotConnected, "there is no connection") }
+
+    // MARK: The end of a turn
+
+    /// Everything that this turn brings is handed on and sent at its end, together.
+    func scheduleTurnEnd() {
+        if isTurnEndScheduled { return }
+        isTurnEndScheduled = true
+        loop.flushAtEndOfTurn { [self] in
+            isTurnEndScheduled = false
+            turnEnded()
+        }
+    }
+
+    private func turnEnded() {
+        performActions()
+        let heldBytes = router.commit { session.acknowledge($0, into: &output) }
+        performActions()
+        if heldBytes > configuration.subscriptionByteLimit { endForFullBuffer(heldBytes) }
+        pump()
+        armTimer()
+    }
+
+    /// Carries out what the session has said, until it says nothing more.
+    func performActions() {
+        while !output.actions.isEmpty {
+            swap(&actions, &output.actions)
+            for action in actions { perform(action) }
+            actions.removeAll(keepingCapacity: actions.capacity <= 4096)
+        }
+    }
+
+    /// Encodes what may be sent now and hands it to the stream.
+    func pump() {
+        guard case .online(let stream) = link else { return updateAcceptance() }
+        if pumpedTurn != loop.now {
+            pumpedTurn = loop.now
+            pumpedChunks = 0
+        }
+        if stream.pendingBytes < Self.chunkSize {
+            if pumpedChunks == Self.chunksPerTurn {
+                let bound = LoopBound(self, on: loop)
+                loop.execute { bound.value.scheduleTurnEnd() }
+            } else {
+                pumpedChunks += 1
+                session.encodePending(upTo: Self.chunkSize, now: loop.now, into: &output)
+                performActions()
+            }
+        }
+        sendOutput()
+        updateAcceptance()
+    }
+
+    func sendOutput() {
+        guard !output.bytes.isEmpty else { return }
+        guard case .online(let stream) = link else {
+            // Bytes for a connection that has just gone.
+            output.bytes.removeAll(keepingCapacity: true)
+            output.packetEnds.removeAll(keepingCapacity: true)
+            return
+        }
+        // Taken out, since both are parts of one property.
+        var bytes: [UInt8] = []
+        var packetEnds: [Int] = []
+        swap(&bytes, &output.bytes)
+        swap(&packetEnds, &output.packetEnds)
+        stream.send(&bytes, packetEnds: &packetEnds)
+        swap(&bytes, &output.bytes)
+        swap(&packetEnds, &output.packetEnds)
+    }
+
+    private func updateAcceptance() {
+        guard case .online(let stream) = link, session.state == .established else {
+            inbox.setAcceptance(nil)
+            return
+        }
+        inbox.setAcceptance(
+            ClientInbox.Acceptance(
+                backlog: session.queuedBytes + stream.pendingBytes,
+                maximumPacketSize: session.limits.maximumPacketSize.map { Int(clamping: $0) } ?? .max,
+                retainAvailable: session.limits.retainAvailable))
+    }
+
+    /// Deadlines move on with all traffic, so the timer is left alone as long as it isn't too late; firing too
+    /// early costs one look.
+    private func armTimer() {
+        guard let deadline = [session.nextDeadline, lifecycle.nextDeadline].compactMap({ $0 }).min() else {
+            return
+        }
+        if let timer {
+            if timer.deadline <= deadline { return }
+            loop.cancel(timer.identifier)
+        }
+        let identifier = loop.schedule(at: deadline) { [weak self] in self?.timerFired() }
+        timer = (identifier, deadline)
+    }
+
+    private func timerFired() {
+        timer = nil
+        session.deadlineReached(now: loop.now, into: &output)
+        perform(lifecycle.deadlineReached(now: loop.now))
+        scheduleTurnEnd()
+    }
+}
+
+extension ClientInbox.PublishCompletion {
+    func resolve(_ result: Result<PublishOutcome, MQTTError>) {
+        switch self {
+        case .continuation(let continuation): continuation.resume(with: result.mapError { $0 as any Error })
+        case .receipt(let receipt): receipt.resolve(result)
+        case .none: break
+        }
+    }
+}

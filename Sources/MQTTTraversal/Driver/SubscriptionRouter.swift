@@ -1,0 +1,105 @@
+/// Which buffers a message goes to. On the loop only.
+struct SubscriptionRouter {
+    private struct Slot {
+        let filter: TopicFilter
+        let buffer: MessageBuffer
+        /// This turn's messages, in order.
+        var staged: [MessageBuffer.Incoming] = []
+    }
+
+    private var trie = FilterTrie<Int>()
+    private var slots: [Int: Slot] = [:]
+    private var lastSlot = 0
+    private var dirty: [Int] = []
+    /// Messages that go to several buffers, with the number of those that haven't taken it yet.
+    private var shares: [IncomingToken: Int] = [:]
+    /// Topics repeat: the matches of the last one.
+    private var lastTopic: String?
+    private var lastMatches: [Int] = []
+
+    var buffers: [MessageBuffer] { slots.values.map(\.buffer) }
+
+    func buffers(for topicFilter: String) -> [MessageBuffer] {
+        slots.values.filter { $0.filter.string.utf8.elementsEqual(topicFilter.utf8) }.map(\.buffer)
+    }
+
+    var topicFilters: Set<TopicFilter> { Set(slots.values.map(\.filter)) }
+
+    mutating func insert(_ buffer: MessageBuffer, for filter: TopicFilter) {
+        lastSlot += 1
+        slots[lastSlot] = Slot(filter: filter, buffer: buffer)
+        trie.insert(lastSlot, for: filter)
+        lastTopic = nil
+    }
+
+    /// - Returns: the buffer's Topic Filter, and whether no other buffer uses it; nil if it isn't here.
+    mutating func remove(_ buffer: MessageBuffer) -> (filter: TopicFilter, wasLast: Bool)? {
+        guard let (identifier, slot) = slots.first(where: { $0.value.buffer === buffer }) else { return nil }
+        slots[identifier] = nil
+        trie.remove(identifier, for: slot.filter)
+        lastTopic = nil
+        return (slot.filter, !slots.values.contains { $0.filter == slot.filter })
+    }
+
+    mutating func removeAll() {
+        self = SubscriptionRouter()
+    }
+
+    /// Puts a message down for the buffers that it matches; they get it at `commit`.
+    ///
+    /// - Returns: whether there is one.
+    mutating func stage(_ publish: Publish, token: IncomingToken?) -> Bool {
+        if !isLastTopic(publish.topicName) {
+            lastMatches.removeAll(keepingCapacity: true)
+            trie.forEachMatch(publish.topicName) { lastMatches.append($0) }
+            lastTopic = publish.topicName
+        }
+        if lastMatches.isEmpty { return false }
+        if let token, lastMatches.count > 1 { shares[token] = lastMatches.count }
+        let incoming = MessageBuffer.Incoming(message: Message(publish), token: token)
+        for identifier in lastMatches {
+            if slots[identifier]?.staged.isEmpty == true { dirty.append(identifier) }
+            slots[identifier]?.staged.append(incoming)
+        }
+        return true
+    }
+
+    /// Hands each buffer its messages of this turn.
+    ///
+    /// - Parameter accepted: called for each token once all its buffers have the message.
+    /// - Returns: the most bytes that any of the buffers holds.
+    mutating func commit(accepted: (IncomingToken) -> Void) -> Int {
+        var most = 0
+        for identifier in dirty {
+            guard var staged = slots[identifier]?.staged, let buffer = slots[identifier]?.buffer else {
+                continue
+            }
+            slots[identifier]?.staged = []
+            most = max(most, buffer.add(staged) { if takeShare($0) { accepted($0) } })
+            staged.removeAll(keepingCapacity: staged.capacity <= 4096)
+            slots[identifier]?.staged = staged
+        }
+        dirty.removeAll(keepingCapacity: true)
+        return most
+    }
+
+    /// Fills the room that a consumer has made.
+    mutating func admitWithheld(of buffer: MessageBuffer, accepted: (IncomingToken) -> Void) {
+        buffer.admitWithheld { if takeShare($0) { accepted($0) } }
+    }
+
+    /// Byte by byte: Swift's own equality is canonical equivalence, which plays no part in MQTT [MQTT-4.7.3-4].
+    private func isLastTopic(_ topic: String) -> Bool {
+        guard let lastTopic, topic.utf8.count == lastTopic.utf8.count, topic == lastTopic else {
+            return false
+        }
+        return topic.utf8.elementsEqual(lastTopic.utf8)
+    }
+
+    /// - Returns: whether this was the last buffer that the message waited for.
+    private mutating func takeShare(_ token: IncomingToken) -> Bool {
+        guard let left = shares[token] else { return true }
+        shares[token] = left > 1 ? left - 1 : nil
+        return left <= 1
+    }
+}

@@ -1,0 +1,65 @@
+/// The one error of this library: which stage failed, with which stable code, on which evidence, whose fault it
+/// is, and what to do next.
+///
+/// ```swift
+/// do {
+///     try await client.connect()
+/// } catch let error as MQTTError where error.code == .tlsUntrusted {
+///     print(error.advice)
+/// }
+/// ```
+public struct MQTTError: Error, Sendable, Hashable {
+    /// Where it happened.
+    public let stage: ConnectionStage
+    /// What happened; its raw value, such as `tls.untrusted`, is stable.
+    public let code: FailureCode
+    /// The peer in question, such as `203.0.113.5:8883`; nil where no peer is at fault.
+    public let hop: String?
+    /// What was seen. Never holds credentials.
+    public let evidence: TransportError.Evidence
+
+    package init(_ error: TransportError) {
+        stage = error.stage
+        code = error.code
+        hop = error.hop
+        evidence = error.evidence
+    }
+
+    package init(_ code: FailureCode, stage: ConnectionStage = .local, _ text: String) {
+        self.init(TransportError(stage: stage, code: code, evidence: .text(text)))
+    }
+
+    /// Who can mend it.
+    public var fault: Party { FailureAdvice(self).fault }
+
+    /// One or two sentences: what to do next.
+    public var advice: String { FailureAdvice(self).text }
+
+    /// The server's Reason Code (or 3.1.1 return code), where there is one.
+    public var reasonCode: ReasonCode? {
+        if case .reasonCode(let code, _, _) = evidence { return ReasonCode(rawValue: code) }
+        return nil
+    }
+
+    /// Whose fault a failure is, as far as can be told.
+    public enum Party: String, Sendable, Hashable, Codable {
+        /// A call or a setting of the program that uses this library.
+        case program
+        /// This machine: its clock, its resolver, its trust store, its limits.
+        case machine
+        /// Something between here and the server.
+        case network
+        case proxy
+        case server
+        /// The evidence fits more than one.
+        case networkOrServer
+    }
+}
+
+extension MQTTError: CustomStringConvertible {
+    /// `tls.untrusted at tls (203.0.113.5:8883): self-signed certificate … – Ask …`
+    public var description: String {
+        let error = TransportError(stage: stage, code: code, hop: hop, evidence: evidence)
+        return "\(error.description). \(advice)"
+    }
+}

@@ -1,0 +1,112 @@
+// The session machine keeps error enums of its own; this is the one place where they become the shared
+// vocabulary.
+
+extension TransportError {
+    /// - Parameter isEstablished: whether CONNACK had accepted the connection.
+    init(session error: SessionError, isEstablished: Bool) {
+        let stage: ConnectionStage = isEstablished ? .established : .mqttConnect
+        let (code, evidence): (FailureCode, Evidence) =
+            switch error {
+            case .notConnected:
+                (.clientNotConnected, .text("QoS 0 messages aren't kept for a later connection"))
+            case .connectionLost:
+                (.clientNotConnected, .text("the connection went before the message was sent"))
+            case .sessionLost: (.mqttSessionLost, .text("the session that held the message is gone"))
+            case .cancelled: (.clientDisconnected, .text("the operation was cancelled"))
+            case .disconnected: (.clientDisconnected, .none)
+            case .packetTooLarge(let size, let limit):
+                (.mqttPacketTooLarge, .text("\(size) bytes, and the server takes \(limit) at most"))
+            case .qosNotSupported(let maximum):
+                (.clientNotSupportedByServer, .text("the server takes QoS \(maximum.rawValue) at most"))
+            case .retainNotAvailable:
+                (.clientNotSupportedByServer, .text("the server keeps no retained messages"))
+            case .wildcardSubscriptionsNotAvailable:
+                (.clientNotSupportedByServer, .text("the server has no wildcard subscriptions"))
+            case .subscriptionIdentifiersNotAvailable:
+                (.clientNotSupportedByServer, .text("the server has no Subscription Identifiers"))
+            case .sharedSubscriptionsNotAvailable:
+                (.clientNotSupportedByServer, .text("the server has no shared subscriptions"))
+            case .topicAliasNotAvailable:
+                (.clientInvalidArgument, .text("a Topic Alias can't be given by hand"))
+            case .requiresVersion5:
+                (.clientInvalidArgument, .text("this needs MQTT 5.0, and the connection speaks 3.1.1"))
+            case .notEncodable(let error): (.clientInvalidArgument, .text(error.description))
+            case .refused(let code): Self.refusal(code, reasonString: nil)
+            case .connackTimeout:
+                (.mqttConnackTimeout, .text("CONNECT was sent, and no CONNACK came in time"))
+            case .pingResponseTimeout: (.idleBlackholed, .text("PINGREQ was sent, and nothing came in time"))
+            case .serverDisconnected(let code): Self.serverDisconnect(code, reasonString: nil)
+            // A server that knows only 3.1.1 answers in its own terms.
+            case .malformed(.reasonCodeNotValid(.connack, 1)):
+                (.mqttVersionUnsupported, .text("CONNACK has the return code 1 of MQTT 3.1.1"))
+            case .malformed(let error): (Self.code(error, isEstablished), .text(error.description))
+            case .violation(let violation): (.mqttProtocolError, .text("\(violation)"))
+            }
+        self.init(stage: stage, code: code, evidence: evidence)
+    }
+
+    init(refusal connack: Connack, version: ProtocolVersion) {
+        let (code, evidence) = Self.refusal(
+            connack.reasonCode, version: version, reasonString: connack.properties.reasonString)
+        self.init(stage: .mqttConnect, code: code, evidence: evidence)
+    }
+
+    init(disconnect: Disconnect) {
+        let (code, evidence) = Self.serverDisconnect(
+            disconnect.reasonCode, reasonString: disconnect.properties.reasonString)
+        self.init(stage: .established, code: code, evidence: evidence)
+    }
+
+    /// A failing PUBACK, PUBREC, PUBCOMP, SUBACK or UNSUBACK.
+    init(refused code: ReasonCode, properties: Properties) {
+        self.init(
+            stage: .established, code: .mqttOperationRefused,
+            evidence: .reasonCode(
+                code.rawValue, name: code.name ?? "unknown reason", reasonString: properties.reasonString))
+    }
+
+    private static func refusal(
+        _ code: ReasonCode, version: ProtocolVersion = .v5, reasonString: String?
+    ) -> (FailureCode, Evidence) {
+        let name = version == .v3_1_1 ? code.connectReturnCodeDescription : code.name ?? "unknown reason"
+        let evidence = Evidence.reasonCode(code.rawValue, name: name, reasonString: reasonString)
+        switch (version, code.rawValue) {
+        case (.v5, 0x84), (.v3_1_1, 1): return (.mqttVersionUnsupported, evidence)
+        case (.v5, 0x9C), (.v5, 0x9D): return (.mqttRedirect, evidence)
+        default: return (.mqttRefused, evidence)
+        }
+    }
+
+    private static func serverDisconnect(_ code: ReasonCode, reasonString: String?) -> (FailureCode, Evidence)
+    {
+        let evidence = Evidence.reasonCode(
+            code.rawValue, name: code.name ?? "unknown reason", reasonString: reasonString)
+        switch code {
+        case .sessionTakenOver: return (.mqttTakenOver, evidence)
+        case .useAnotherServer, .serverMoved: return (.mqttRedirect, evidence)
+        default: return (.mqttServerDisconnected, evidence)
+        }
+    }
+
+    /// Before CONNACK an answer that isn't MQTT at all is the likelier reading.
+    private static func code(_ error: DecodeError, _ isEstablished: Bool) -> FailureCode {
+        if error.reasonCode == .packetTooLarge, isEstablished { return .mqttPacketTooLarge }
+        if !isEstablished { return .mqttNotMQTT }
+        return error.reasonCode == .protocolError ? .mqttProtocolError : .mqttMalformed
+    }
+}
+
+extension ConnectionFailure {
+    /// What an error below MQTT says about trying again.
+    init(_ error: TransportError) {
+        switch error.code {
+        case .tlsUntrusted, .tlsExpired, .tlsNotYetValid, .tlsNameMismatch, .tlsIntercepted,
+            .tlsInterceptedTrusted, .tlsNoTrustStore, .tlsClientCertRequired:
+            self = .certificate
+        case .tlsBadCredentials, .clientInvalidArgument:
+            self = .refusedByServer
+        default:
+            self = .transient
+        }
+    }
+}
