@@ -35,4 +35,4 @@ format: ## Format the Swift sources in place
 	swift format format --in-place --recursive --parallel $(swift_sources)
 
 sample: ## Build and run a package of its own that only imports MQTTTraversal
-	swift run --package-path Tests/SamplePackage
+	swift run --configuration release --package-path Tests/SamplePackage

@@ -1,8 +1,14 @@
 #define _GNU_SOURCE
 #include "CTraversalShims.h"
 
-void traversal_name_thread(pthread_t thread, const char *name) { (void)pthread_setname_np(thread, name); }
+#include <pthread.h>
+#include <sys/random.h>
+#include <sys/socket.h>
 
-int traversal_accept(int descriptor, struct sockaddr *address, socklen_t *length) {
+void traversal_name_thread(const char *name) { (void)pthread_setname_np(pthread_self(), name); }
+
+int traversal_accept(int descriptor, void *address, unsigned int *length) {
     return accept4(descriptor, address, length, SOCK_NONBLOCK | SOCK_CLOEXEC);
 }
+
+long traversal_random(void *bytes, unsigned long count) { return getrandom(bytes, count, 0); }

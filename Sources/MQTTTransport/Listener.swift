@@ -55,10 +55,8 @@ package final class Listener: EventHandler {
         while isOpen {
             var storage = sockaddr_storage()
             var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
-            let connection = withUnsafeMutablePointer(to: &storage) { pointer in
-                pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                    traversal_accept(descriptor, $0, &length)
-                }
+            let connection = withUnsafeMutableBytes(of: &storage) { bytes in
+                traversal_accept(descriptor, bytes.baseAddress, &length)
             }
             guard connection >= 0 else { return acceptFailed(errno) }
             Socket.setOption(connection, Int32(IPPROTO_TCP), TCP_NODELAY, 1)

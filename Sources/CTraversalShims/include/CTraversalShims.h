@@ -5,11 +5,8 @@
 #include <openssl/bio.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
-#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
-#include <sys/socket.h>
 #include <sys/timerfd.h>
 
 static inline int traversal_ssl_set_server_name(SSL *ssl, const char *name) {
@@ -40,8 +37,14 @@ static inline void traversal_bio_set_eof_return(BIO *bio, int value) {
     BIO_set_mem_eof_return(bio, value);
 }
 
-/// pthread_setname_np, which only _GNU_SOURCE shows.
-void traversal_name_thread(pthread_t thread, const char *name);
+// Declared without the headers that they come from: a system header included here would make its types appear
+// to be this module's in some builds and Glibc's in others.
 
-/// accept4 with SOCK_NONBLOCK and SOCK_CLOEXEC, which only _GNU_SOURCE shows.
-int traversal_accept(int descriptor, struct sockaddr *address, socklen_t *length);
+/// Names the calling thread, for debuggers and `top`; at most 15 bytes.
+void traversal_name_thread(const char *name);
+
+/// accept4 with SOCK_NONBLOCK and SOCK_CLOEXEC. `address` is a `struct sockaddr *`.
+int traversal_accept(int descriptor, void *address, unsigned int *length);
+
+/// getrandom without flags.
+long traversal_random(void *bytes, unsigned long count);

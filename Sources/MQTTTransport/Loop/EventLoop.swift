@@ -84,6 +84,7 @@ package final class EventLoop: @unchecked Sendable {
                 guard let pointer else { return nil }
                 let loop = Unmanaged<EventLoop>.fromOpaque(pointer).takeRetainedValue()
                 pthread_setspecific(EventLoop.currentKey, Unmanaged.passUnretained(loop).toOpaque())
+                traversal_name_thread("mqtt-loop")
                 loop.run()
                 return nil
             }, pointer)
@@ -91,7 +92,6 @@ package final class EventLoop: @unchecked Sendable {
             Unmanaged<EventLoop>.fromOpaque(pointer).release()
             throw TransportError(stage: .local, code: .clientResources, evidence: .errno(result))
         }
-        traversal_name_thread(thread, "mqtt-loop")
     }
 
     deinit {

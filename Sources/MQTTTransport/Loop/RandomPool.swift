@@ -1,5 +1,4 @@
 internal import CTraversalShims
-internal import Glibc
 
 /// Unpredictable bytes from the kernel's generator, fetched in blocks: a system call for every masking key
 /// would cost more than the frame that it masks.
@@ -36,7 +35,7 @@ package struct RandomPool {
         var filled = 0
         while filled < block.count {
             let count = block.withUnsafeMutableBytes { bytes in
-                getrandom(bytes.baseAddress?.advanced(by: filled), bytes.count - filled, 0)
+                traversal_random(bytes.baseAddress?.advanced(by: filled), UInt(bytes.count - filled))
             }
             if count > 0 {
                 filled += count

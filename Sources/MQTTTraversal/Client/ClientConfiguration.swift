@@ -27,7 +27,7 @@ public struct ClientConfiguration: Sendable {
     public var maximumPacketSize: UInt32
     /// How many QoS 1 and 2 messages the server may send before they are acknowledged: 1 to 65535 (5.0).
     public var receiveMaximum: UInt16
-    /// Messages that each subscription buffers.
+    /// Messages that each subscription buffers; above that its overflow policy holds.
     public var subscriptionCapacity: Int
     /// Bytes of payload that a subscription may hold, withheld messages included, before the connection is ended
     /// with `client.queue_full`.
@@ -53,7 +53,7 @@ public struct ClientConfiguration: Sendable {
         sessionExpiry: Duration = .seconds(3600), sessionExpiryAfterDisconnect: Duration = .zero,
         will: WillMessage? = nil, reconnect: ReconnectStrategy = .automatic,
         lostSession: LostSession = .publishAgain, maximumPacketSize: UInt32 = 16 * 1024 * 1024,
-        receiveMaximum: UInt16 = 1024, subscriptionCapacity: Int = 4096,
+        receiveMaximum: UInt16 = 1024, subscriptionCapacity: Int = 65536,
         subscriptionByteLimit: Int = 256 * 1024 * 1024, maximumQueuedPublishes: Int = 100_000,
         connectProperties: Properties = Properties(), log: (@Sendable (LogEvent) -> Void)? = nil
     ) {
