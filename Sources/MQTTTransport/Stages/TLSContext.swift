@@ -37,10 +37,16 @@ package final class TLSContext: @unchecked Sendable {
 
     /// For a server: PEM files; `clientCAFile` makes a client certificate mandatory.
     package convenience init(
-        serverCertificateFile: String, privateKeyFile: String, clientCAFile: String? = nil
+        serverCertificateFile: String, privateKeyFile: String, clientCAFile: String? = nil,
+        maximumVersion: TLSOptions.Version? = nil
     ) throws(TransportError) {
         try self.init(role: .server)
         traversal_ctx_set_min_version(pointer, TLS1_2_VERSION)
+        switch maximumVersion {
+        case .v1_2: traversal_ctx_set_max_version(pointer, TLS1_2_VERSION)
+        case .v1_3: traversal_ctx_set_max_version(pointer, TLS1_3_VERSION)
+        case nil: break
+        }
         try use(certificateFile: serverCertificateFile, privateKeyFile: privateKeyFile)
         if let clientCAFile {
             try load(.file(clientCAFile))
