@@ -25,6 +25,13 @@ extension ConnectionProfile {
         let authorityEnd = rest.firstIndex { $0 == "/" || $0 == "?" || $0 == "#" } ?? rest.endIndex
         var authority = rest[..<authorityEnd]
         let path = String(rest[authorityEnd...])
+        if !authority.contains("@"), authority.contains(":"), path.contains("@"), path.first != "?" {
+            // "user:pa/ss@host" would be taken for host "user" and port "pa", and told so to a log.
+            let isPort = authority.drop { $0 != ":" }.dropFirst().allSatisfy(\.isNumber)
+            if !isPort || !Self.webSocketSchemes.contains(scheme) {
+                throw ProfileError("the user name or password holds a character that must be percent-encoded")
+            }
+        }
 
         var user: String?
         var password: [UInt8]?
@@ -56,6 +63,8 @@ extension ConnectionProfile {
         try self.init(
             host: host, port: port ?? defaultPort, transport: transport, userName: user, password: password)
     }
+
+    private static let webSocketSchemes = ["ws", "wss"]
 
     private static func withoutUserInfo(_ url: String) -> Substring {
         url.lastIndex(of: "@").map { url[url.index(after: $0)...] } ?? url[...]
@@ -137,12 +146,20 @@ enum ProfileValidation {
         if bare.hasPrefix("["), bare.hasSuffix("]") { bare = String(bare.dropFirst().dropLast()) }
         guard !bare.isEmpty else { throw ProfileError("the host is missing") }
         guard bare.utf8.count <= 255 else { throw ProfileError("the host is longer than 255 bytes") }
+        if bare.contains(":") {
+            let address = String(bare.prefix { $0 != "%" })
+            guard SocketAddress(literal: address, port: 0)?.family == .ipv6 else {
+                throw ProfileError("the host \"\(bare)\" is no IPv6 address; the port is given by itself")
+            }
+        }
         let allowed = bare.utf8.allSatisfy { byte in
             switch byte {
             case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
                 UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."),
-                UInt8(ascii: "_"), UInt8(ascii: ":"), UInt8(ascii: "%"):
+                UInt8(ascii: "_"):
                 true
+            case UInt8(ascii: ":"), UInt8(ascii: "%"):
+                bare.contains(":")
             default: false
             }
         }
