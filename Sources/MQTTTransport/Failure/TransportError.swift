@@ -114,11 +114,23 @@ extension TransportError.Evidence: CustomStringConvertible {
             return text
         case .webSocketClose(let code, let reason, let clean):
             return
-                "WebSocket close \(code)\(reason.isEmpty ? "" : " \"\(reason)\"")\(clean ? "" : ", not clean")"
+                "WebSocket close \(code)\(reason.isEmpty ? "" : " \"\(Self.printable(reason))\"")"
+                + (clean ? "" : ", not clean")
         case .reasonCode(let code, let name, let reasonString):
             let hex = String(code, radix: 16, uppercase: true)
-            return "0x\(hex.count < 2 ? "0" : "")\(hex) \(name)" + (reasonString.map { ": \"\($0)\"" } ?? "")
+            return "0x\(hex.count < 2 ? "0" : "")\(hex) \(name)" 
+                + (reasonString.map { ": \"\(Self.printable($0))\"" } ?? "")
         }
+    }
+
+    /// At most 300 characters on one line, without control characters: peers must not write to a terminal.
+    static func printable(_ text: String) -> String {
+        var result = ""
+        for scalar in text.unicodeScalars.prefix(300) {
+            let isControl = scalar.properties.generalCategory == .control
+            result.unicodeScalars.append(isControl ? " " : scalar)
+        }
+        return result
     }
 
     /// Printable ASCII as it is, the rest as hexadecimal escapes: peers must not write to a terminal.

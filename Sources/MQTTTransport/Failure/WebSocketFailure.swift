@@ -87,24 +87,14 @@ extension TransportError {
 
     private static func answer(_ refusal: HandshakeError.Refusal) -> HTTPAnswer {
         HTTPAnswer(
-            status: refusal.status, reason: printable(refusal.reason),
-            location: refusal.location.map(printable),
+            status: refusal.status, reason: Evidence.printable(refusal.reason),
+            location: refusal.location.map(Evidence.printable),
             challenge: refusal.wwwAuthenticate.isEmpty
-                ? nil : printable(refusal.wwwAuthenticate.joined(separator: ", ")),
-            server: refusal.server.map(printable), excerpt: printable(refusal.bodyExcerpt))
+                ? nil : Evidence.printable(refusal.wwwAuthenticate.joined(separator: ", ")),
+            server: refusal.server.map(Evidence.printable), excerpt: Evidence.printable(refusal.bodyExcerpt))
     }
 
     private static func quoted(_ text: String?) -> String {
-        text.map { "\"\(printable($0))\"" } ?? "nothing"
-    }
-
-    /// At most 300 characters on one line, without control characters: peers must not write to a terminal.
-    private static func printable(_ text: String) -> String {
-        var result = ""
-        for scalar in text.unicodeScalars.prefix(300) {
-            let isControl = scalar.properties.generalCategory == .control
-            result.unicodeScalars.append(isControl ? " " : scalar)
-        }
-        return result
+        text.map { "\"\(Evidence.printable($0))\"" } ?? "nothing"
     }
 }
