@@ -154,9 +154,10 @@ final class TLSStage {
         // The name itself has no trailing dot, whatever the resolver was asked (RFC 6066, section 3).
         let name = serverName.hasSuffix(".") ? String(serverName.dropLast()) : serverName
         let parameters = SSL_get0_param(ssl)
-        if SocketAddress(literal: name, port: 0) != nil {
-            // Addresses are verified against the certificate's IP entries and never sent as SNI.
-            let withoutZone = String(name.prefix { $0 != "%" })
+        if let literal = SocketAddress(literal: name, port: 0) {
+            // Addresses are verified against the certificate's IP entries and never sent as SNI. OpenSSL knows
+            // only the usual form: no zone, and not 127.1.
+            let withoutZone = String(literal.host.prefix { $0 != "%" })
             guard X509_VERIFY_PARAM_set1_ip_asc(parameters, withoutZone) == 1 else {
                 throw Self.outOfResources()
             }
@@ -203,12 +204,12 @@ extension TLSStage {
         if let problem = record.problem, reason == SSL_R_CERTIFICATE_VERIFY_FAILED {
             return TransportError(stage: .tls, code: Self.code(for: problem), evidence: .certificate(problem))
         }
-        if error == 0 || reason == SSL_R_UNEXPECTED_EOF_WHILE_READING {
-            return TransportError(stage: .tls, code: .tlsEOF, evidence: .none)
-        }
         // 0x14…0x17 are the record types of TLS (RFC 8446, section 5.1).
         if !isHandshakeComplete, let first = firstBytes.first, !(0x14...0x17).contains(first) {
             return TransportError(stage: .tls, code: .tlsPlaintextReply, evidence: .firstBytes(firstBytes))
+        }
+        if error == 0 || reason == SSL_R_UNEXPECTED_EOF_WHILE_READING {
+            return TransportError(stage: .tls, code: .tlsEOF, evidence: .none)
         }
         let isVersion = reason == SSL_R_UNSUPPORTED_PROTOCOL || reason == SSL_R_WRONG_SSL_VERSION
         return TransportError(
