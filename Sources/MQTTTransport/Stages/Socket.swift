@@ -41,13 +41,11 @@ enum Socket {
     }
 
     static func connect(_ descriptor: Int32, to address: SocketAddress) -> ConnectResult {
-        while true {
-            if address.withSockaddr({ Glibc.connect(descriptor, $0, $1) }) == 0 { return .connected }
-            switch errno {
-            case EINTR: continue
-            case EINPROGRESS: return .inProgress
-            case let number: return .failed(number)
-            }
+        if address.withSockaddr({ Glibc.connect(descriptor, $0, $1) }) == 0 { return .connected }
+        switch errno {
+        // An interrupted connect goes on by itself; asked again, it would say EALREADY.
+        case EINTR, EINPROGRESS: return .inProgress
+        case let number: return .failed(number)
         }
     }
 
