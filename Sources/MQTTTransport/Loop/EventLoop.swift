@@ -120,7 +120,8 @@ package final class EventLoop: @unchecked Sendable {
         if mustWake { wake() }
     }
 
-    /// Ends the thread after the work queued so far, and waits for it. Never call it on the loop itself.
+    /// Ends the thread after the work queued so far, and waits for it; descriptors still registered are closed
+    /// by their owners' ends. Call it once, never on the loop itself; work queued later is never run.
     package func stopAndJoin() {
         precondition(!isCurrent, "a loop can't wait for itself")
         inbox.withLock { $0.isStopping = true }
@@ -194,7 +195,7 @@ package final class EventLoop: @unchecked Sendable {
         var events = [epoll_event](repeating: epoll_event(), count: 128)
         while true {
             armTimer()
-            let count = epoll_wait(epoll, &events, Int32(events.count), -1)
+            let count = epoll_wait(epoll, &events, Int32(events.count), flushes.isEmpty ? -1 : 0)
             now = ContinuousClock.now
             var mustDrain = false
             // A negative count is EINTR: the armed timer still holds the whole deadline.
@@ -214,8 +215,16 @@ package final class EventLoop: @unchecked Sendable {
             while let work = timers.popDue(now) { work() }
             let isStopping = mustDrain && drainInbox()
             runFlushes()
-            if isStopping { return }
+            if isStopping { return forgetAll() }
         }
+    }
+
+    /// Handlers hold the loop and the loop holds them: an end of the thread ends that, and with it their
+    /// descriptors.
+    private func forgetAll() {
+        registrations = [:]
+        timers = TimerQueue()
+        flushes = []
     }
 
     private func dispatch(_ descriptor: Int32, _ generation: UInt32, _ events: UInt32) {
@@ -242,8 +251,10 @@ package final class EventLoop: @unchecked Sendable {
         return isStopping
     }
 
+    /// A flush may queue another, but not for ever: who refills as fast as the kernel takes must not keep the
+    /// others waiting.
     private func runFlushes() {
-        while !flushes.isEmpty {
+        for _ in 0..<16 where !flushes.isEmpty {
             let batch = flushes
             flushes.removeAll(keepingCapacity: true)
             for flush in batch { flush() }

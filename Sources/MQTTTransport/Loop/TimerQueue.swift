@@ -1,4 +1,4 @@
-/// Deadlines in order: a binary heap with lazy removal.
+/// Deadlines in order, equal ones in the order of their insertion: a binary heap with lazy removal.
 struct TimerQueue {
     typealias Work = () -> Void
 
@@ -45,6 +45,10 @@ struct TimerQueue {
         return nil
     }
 
+    private func isBefore(_ a: Int, _ b: Int) -> Bool {
+        (heap[a].deadline, heap[a].identifier) < (heap[b].deadline, heap[b].identifier)
+    }
+
     private mutating func removeFirst() {
         heap.swapAt(0, heap.count - 1)
         heap.removeLast()
@@ -52,7 +56,7 @@ struct TimerQueue {
         while true {
             var smallest = parent
             for child in [2 * parent + 1, 2 * parent + 2]
-            where child < heap.count && heap[child].deadline < heap[smallest].deadline {
+            where child < heap.count && isBefore(child, smallest) {
                 smallest = child
             }
             if smallest == parent { return }
@@ -65,7 +69,7 @@ struct TimerQueue {
         var child = start
         while child > 0 {
             let parent = (child - 1) / 2
-            if heap[parent].deadline <= heap[child].deadline { return }
+            if !isBefore(child, parent) { return }
             heap.swapAt(parent, child)
             child = parent
         }
