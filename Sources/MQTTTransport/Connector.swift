@@ -96,7 +96,10 @@ package final class Connector {
         }
         stageStart = started
         let attempt = TCPAttempt(loop: loop, address: address) { [weak self] result in
-            guard let self else { return }
+            guard let self else {
+                if case .success(let descriptor) = result { Socket.close(descriptor) }
+                return
+            }
             switch result {
             case .success(let descriptor): self.connected(descriptor, address)
             case .failure(let error): self.connectFailed(error)
@@ -139,6 +142,9 @@ package final class Connector {
             finishIfOpen()
         } catch {
             Socket.close(descriptor)
+            // TCP has been observed already: what fails now is the preparation of the next layer.
+            stage = error.stage
+            stageStart = loop.now
             fail(error)
         }
     }
@@ -237,6 +243,11 @@ private final class TCPAttempt: EventHandler {
         self.loop = loop
         self.address = address
         self.completion = completion
+    }
+
+    /// Its loop has ended.
+    deinit {
+        if descriptor >= 0 { Socket.close(descriptor) }
     }
 
     func start() {

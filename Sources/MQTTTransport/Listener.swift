@@ -39,6 +39,11 @@ package final class Listener: EventHandler {
         self.address = bound
     }
 
+    /// Never started, or its loop has ended.
+    deinit {
+        if isOpen { Socket.close(descriptor) }
+    }
+
     package func start() {
         loop.register(descriptor, handler: self)
     }
