@@ -51,7 +51,6 @@ package final class ByteStream {
     private var plain: [UInt8] = []
     private var isFlushScheduled = false
     private var isWritingShutDown = false
-    private var receivedAnything = false
     /// Why writing failed: reported only once reading has shown that the peer said nothing better.
     private var writeError: Int32?
 
@@ -68,9 +67,8 @@ package final class ByteStream {
     package init(
         loop: EventLoop, descriptor: Int32, peer: String, role: Role, tlsContext: TLSContext?
     ) throws(TransportError) {
-        self.loop = loop
-        self.descriptor = descriptor
-        self.peer = peer
+        let tls: TLSStage?
+        let webSocket: WebSocketStage?
         switch role {
         case .client(let route):
             tls = try tlsContext.map { context throws(TransportError) in
@@ -87,6 +85,18 @@ package final class ByteStream {
             }
             webSocket = isWebSocket ? WebSocketStage(server: ()) : nil
         }
+        // Last, so that nothing that has failed so far runs `deinit`.
+        self.loop = loop
+        self.descriptor = descriptor
+        self.peer = peer
+        self.tls = tls
+        self.webSocket = webSocket
+    }
+
+    /// Never started, or its loop has ended.
+    deinit {
+        if case .closed = phase { return }
+        Socket.close(descriptor)
     }
 
     /// Begins to read, and starts the first layer's handshake.
@@ -182,7 +192,6 @@ extension ByteStream: EventHandler {
             switch Socket.read(descriptor, into: loop.wireBuffer) {
             case .bytes(let count):
                 if isLingering { continue }
-                receivedAnything = true
                 receive(UnsafeMutableRawBufferPointer(rebasing: loop.wireBuffer.prefix(count)))
                 if count < loop.wireBuffer.count { return scheduleFlushIfPending() }
             case .wouldBlock:
@@ -249,7 +258,8 @@ extension ByteStream: EventHandler {
     }
 
     private func startWebSocket() {
-        guard webSocket != nil else { return }
+        // The owner may have ended the stream when it heard of TLS.
+        guard webSocket != nil, !isFinished else { return }
         webSocket?.start(into: &plain)
         passDown()
     }
@@ -300,16 +310,16 @@ extension ByteStream: EventHandler {
         case .closing: return finish(nil, lingers: false)
         case .establishing, .open: break
         }
-        if let tls, number == nil {
-            // What OpenSSL still holds, such as an alert, is the real reason.
+        // A write may have been the first to meet the RST; the read then sees nothing but an end.
+        let number = number ?? writeError
+        if let tls, number == nil, !tls.isHandshakeComplete {
+            // A record that was cut off says more than the end itself.
             tls.receivedEOF()
-            if !tls.isHandshakeComplete {
-                do throws(TransportError) { _ = try tls.handshake() } catch {
-                    return finish(error, lingers: false)
-                }
+            do throws(TransportError) { _ = try tls.handshake() } catch {
+                return finish(error, lingers: false)
             }
         }
-        finish(endError(number ?? writeError), lingers: false)
+        finish(endError(number), lingers: false)
     }
 
     /// The name of an end that came from the socket itself.
@@ -362,7 +372,8 @@ extension ByteStream {
             try tls.write(bytes)
             tls.drain(into: &wire)
         } catch {
-            finish(error, lingers: true)
+            // Not at once: the owner is inside `send`, with its buffer lent to us.
+            loop.flushAtEndOfTurn { [self] in finish(error, lingers: true) }
         }
     }
 
@@ -431,6 +442,8 @@ extension ByteStream {
         if isFinished { return }
         let owner = delegate
         delegate = nil
+        var error = error
+        if case .closing = phase { error = nil }
         if lingers, writeError == nil {
             if case .closing(let timer) = phase { loop.cancel(timer) }
             phase = .lingering(startTimer { $0.release(reset: false) })
@@ -439,7 +452,6 @@ extension ByteStream {
         } else {
             release(reset: false)
         }
-        var error = error
         if error?.hop == nil { error?.hop = peer }
         owner?.streamClosed(self, error)
     }
