@@ -54,6 +54,14 @@ package final class ScriptedPeer: Sendable {
         case closedHere
         /// The client's FIN, its RST, a failed handshake: as the transport names it.
         case byClient(TransportError)
+
+        /// How the client ended it, in short.
+        package var code: FailureCode? {
+            switch self {
+            case .closedHere: nil
+            case .byClient(let error): error.code
+            }
+        }
     }
 
     package let port: UInt16
