@@ -174,7 +174,7 @@ private final class Acceptor {
 private final class ScriptedConnection: ByteStreamDelegate {
     private enum Outcome {
         case done
-        /// More bytes, a timer or the next turn of the loop will go on.
+        /// More bytes, a timer or the end of this turn of the loop will go on.
         case waits
     }
 
@@ -184,7 +184,7 @@ private final class ScriptedConnection: ByteStreamDelegate {
     private let record: ((inout ScriptedPeer.Record) -> Void) -> Void
     private let ended: (ScriptedConnection) -> Void
     private var unread: [UInt8] = []
-    /// A pause or the next turn of the loop is due: bytes that come don't move the script on.
+    /// A pause or the end of this turn of the loop is due: bytes that come don't move the script on.
     private var isWaitingForLoop = false
     private var isEnding = false
 
@@ -265,12 +265,11 @@ private final class ScriptedConnection: ByteStreamDelegate {
             script = [step]
             return .waits
         case .send(let bytes):
-            send(bytes)
+            return send(bytes)
         case .sendSlices(let slices):
             guard let first = slices.first else { return .done }
-            send(first)
             script = [.sendSlices(Array(slices.dropFirst()))] + script
-            return continueNextTurn()
+            return send(first)
         case .upgradeWebSocket:
             return answer(
                 "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -318,16 +317,13 @@ private final class ScriptedConnection: ByteStreamDelegate {
         return take(count, for: step)
     }
 
-    private func send(_ bytes: [UInt8]) {
+    /// The script goes on when this has been written.
+    private func send(_ bytes: [UInt8]) -> Outcome {
         var bytes = bytes
         var ends = [bytes.count]
         stream.send(&bytes, packetEnds: &ends)
-    }
-
-    /// Each turn of the loop writes once.
-    private func continueNextTurn() -> Outcome {
         isWaitingForLoop = true
-        LoopBound(self, on: stream.loop).execute { $0.goOn() }
+        stream.loop.flushAtEndOfTurn { [self] in goOn() }
         return .waits
     }
 

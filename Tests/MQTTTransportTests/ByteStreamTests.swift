@@ -1,0 +1,389 @@
+import Foundation
+import MQTTLoopback
+import MQTTTransport
+import Testing
+
+@Suite("ByteStream", .timeLimit(.minutes(1)))
+struct ByteStreamTests {
+    enum Kind: CaseIterable, Sendable {
+        case tcp
+        case tls
+        case webSocket
+        case webSocketSecure
+    }
+
+    // MARK: Both roles
+
+    /// A server of the transport's own that sends back what it gets.
+    private final class Echo: ByteStreamDelegate {
+        var streams: [ByteStream] = []
+        let ends: Watched<[TransportError?]>
+        var details: [String] = []
+
+        init(ends: Watched<[TransportError?]>) { self.ends = ends }
+
+        func stream(_ stream: ByteStream, passed stage: ConnectionStage, detail: String) {}
+        func stream(_ stream: ByteStream, received bytes: UnsafeRawBufferPointer) {
+            stream.send([Array(bytes)])
+        }
+        func streamFlushed(_ stream: ByteStream) {}
+        func streamClosed(_ stream: ByteStream, _ error: TransportError?) {
+            ends.update { $0.append(error) }
+            streams.removeAll { $0 === stream }
+        }
+    }
+
+    private func withEcho(
+        _ bench: Bench, _ kind: Kind,
+        _ body: (ConnectionProfile, Watched<[TransportError?]>) async throws -> Void
+    ) async throws {
+        let context = kind == .tls || kind == .webSocketSecure ? try Fixture.server() : nil
+        let isWebSocket = kind == .webSocket || kind == .webSocketSecure
+        let ends = Watched<[TransportError?]>([])
+        let echo = LoopBound(Echo(ends: ends), on: bench.peerLoop)
+        let address = try #require(SocketAddress(literal: "127.0.0.1", port: 0))
+        let loop = bench.peerLoop
+        let made = try Listener(loop: loop, address: address) { descriptor, peer in
+            do throws(TransportError) {
+                let stream = try ByteStream(
+                    loop: loop, descriptor: descriptor, peer: peer, role: .server(webSocket: isWebSocket),
+                    tlsContext: context)
+                stream.delegate = echo.value
+                echo.value.streams.append(stream)
+                stream.start()
+            } catch {
+                close(descriptor)
+            }
+        }
+        let port = Int(made.address.port)
+        let listener = LoopBound(made, on: loop)
+        listener.execute { $0.start() }
+        let profile: ConnectionProfile =
+            switch kind {
+            case .tcp: try .tcp(host: "127.0.0.1", port: port)
+            case .tls: try .tls(host: "127.0.0.1", port: port, options: try Fixture.trust())
+            case .webSocket: try .webSocket(host: "127.0.0.1", port: port)
+            case .webSocketSecure:
+                try .webSocketSecure(host: "127.0.0.1", port: port, options: try Fixture.trust())
+            }
+        try await body(profile, ends)
+        listener.execute { $0.close() }
+    }
+
+    private static func pattern(_ count: Int) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: count)
+        for index in bytes.indices { bytes[index] = UInt8(truncatingIfNeeded: index &* 31 &+ index >> 8) }
+        return bytes
+    }
+
+    /// 10 MiB through the client's writes and the server's, both of which have to wait for the other's reads.
+    @Test(arguments: Kind.allCases)
+    func ten_mebibytes_go_there_and_back_whole(_ kind: Kind) async throws {
+        try await Bench.run { bench in
+            try await withEcho(bench, kind) { profile, ends in
+                let client = try bench.client(profile)
+                #expect(await client.outcome() == nil)
+                let bytes = Self.pattern(10 << 20)
+                // Packets of odd sizes.
+                var packets: [[UInt8]] = []
+                var start = 0
+                for size in [1, 125, 126, 65_535, 65_536, 70_000, 4 << 20] {
+                    packets.append(Array(bytes[start..<start + size]))
+                    start += size
+                }
+                packets.append(Array(bytes[start...]))
+                client.withStream { [packets] in $0.send(packets) }
+                let received = await client.received(bytes.count)
+                #expect(received == bytes)
+                client.withStream { $0.close() }
+                #expect(await client.end() == nil)
+                #expect(client.state.ends.count == 1)
+                let serverEnd = await ends.first { !$0.isEmpty }
+                #expect(serverEnd.count == 1)
+                let isWebSocket = profile.webSocket != nil
+                #expect(serverEnd[0]?.code == (isWebSocket ? .wsClosed : .tcpClosed))
+                if isWebSocket {
+                    #expect(serverEnd[0]?.evidence == .webSocketClose(code: 1000, reason: "", clean: true))
+                }
+            }
+        }
+    }
+
+    @Test func ten_mebibytes_in_torn_writes_arrive_whole_under_TLS() async throws {
+        try await Bench.run { bench in
+            let bytes = Self.pattern(10 << 20)
+            var slices: [[UInt8]] = []
+            var start = 0
+            var size = 1
+            while start < bytes.count {
+                slices.append(Array(bytes[start..<min(start + size, bytes.count)]))
+                start += size
+                size = size * 7 % 65_537 + 1
+            }
+            let peer = try bench.peer(tls: try Fixture.server(), [.sendSlices(slices), .hold])
+            let client = try bench.client(
+                .tls(host: "127.0.0.1", port: Int(peer.port), options: try Fixture.trust()))
+            #expect(await client.received(bytes.count) == bytes)
+        }
+    }
+
+    // MARK: WebSocket frames
+
+    @Test func packets_and_messages_need_not_align() async throws {
+        try await Bench.run { bench in
+            let peer = try bench.peer([
+                .upgradeWebSocket,
+                // Two packets in one frame, one packet over three frames and two messages [MQTT-6.0.0-2].
+                .send([0x82, 0x06, 0x20, 0x02, 0x00, 0x00, 0xD0, 0x00]),
+                .sendSlices([[0x02, 0x01, 0x40], [0x80, 0x02, 0x02, 0x00], [0x82, 0x01], [0x07]]), .hold,
+            ])
+            let client = try bench.client(.webSocket(host: "127.0.0.1", port: Int(peer.port)))
+            #expect(
+                await client.received(10) == [0x20, 0x02, 0x00, 0x00, 0xD0, 0x00, 0x40, 0x02, 0x00, 0x07])
+        }
+    }
+
+    /// Each packet is a message of its own, masked with a fresh key (RFC 6455, section 5.3).
+    @Test func packets_sent_in_one_turn_are_messages_of_one_write() async throws {
+        try await Bench.run { bench in
+            let peer = try bench.peer([.upgradeWebSocket, .hold])
+            let client = try bench.client(.webSocket(host: "127.0.0.1", port: Int(peer.port))) {
+                event, stream in
+                guard event == .connected else { return }
+                stream.send([[0xC0, 0x00]])
+                stream.send([[0xC0, 0x00], [0xE0, 0x00]])
+            }
+            #expect(await client.outcome() == nil)
+            let received = await peer.record { record in
+                Self.afterHead(record.received).count >= 24
+            }.received
+            let frames = Self.afterHead(received)
+            #expect(frames.count == 24)
+            var keys: Set<[UInt8]> = []
+            for (index, packet) in [[0xC0, 0x00], [0xC0, 0x00], [0xE0, 0x00] as [UInt8]].enumerated() {
+                let frame = Array(frames[index * 8..<index * 8 + 8])
+                #expect(Array(frame[0...1]) == [0x82, 0x82])
+                #expect([frame[6] ^ frame[2], frame[7] ^ frame[3]] == packet)
+                keys.insert(Array(frame[2...5]))
+            }
+            #expect(keys.count == 3)
+        }
+    }
+
+    private static func afterHead(_ bytes: [UInt8]) -> [UInt8] {
+        var index = 0
+        while index + 4 <= bytes.count {
+            if bytes[index..<index + 4].elementsEqual([13, 10, 13, 10]) { return Array(bytes[(index + 4)...]) }
+            index += 1
+        }
+        return []
+    }
+
+    private static func unmasked(_ frame: [UInt8]) -> [UInt8] {
+        guard frame.count >= 6 else { return [] }
+        return frame[6...].enumerated().map { $1 ^ frame[2 + $0 % 4] }
+    }
+
+    /// RFC 6455, section 5.5.3.
+    @Test func a_ping_is_answered_with_its_own_payload() async throws {
+        try await Bench.run { bench in
+            let peer = try bench.peer([.upgradeWebSocket, .send([0x89, 0x03, 0x61, 0x62, 0x63]), .hold])
+            let client = try bench.client(.webSocket(host: "127.0.0.1", port: Int(peer.port)))
+            let received = await peer.record { Self.afterHead($0.received).count >= 9 }.received
+            let pong = Self.afterHead(received)
+            #expect(Array(pong.prefix(2)) == [0x8A, 0x83])
+            #expect(Self.unmasked(pong) == [0x61, 0x62, 0x63])
+            #expect(client.state.received.isEmpty)
+        }
+    }
+
+    static let violations: [(String, [UInt8], FailureCode, UInt16)] = [
+        ("text", [0x81, 0x02, 0x68, 0x69], .wsTextFrame, 1003),
+        ("empty text", [0x81, 0x00], .wsTextFrame, 1003),
+        ("RSV1", [0xC2, 0x01, 0x00], .wsFrameInvalid, 1002),
+        ("masked", [0x82, 0x81, 1, 2, 3, 4, 5], .wsFrameInvalid, 1002),
+        ("reserved opcode", [0x83, 0x00], .wsFrameInvalid, 1002),
+        ("length not minimal", [0x82, 0x7E, 0x00, 0x01, 0x00], .wsFrameInvalid, 1002),
+        ("continuation alone", [0x80, 0x01, 0x00], .wsFrameInvalid, 1002),
+        ("a frame of 2^62 bytes", [0x82, 0x7F, 0x40, 0, 0, 0, 0, 0, 0, 0], .wsSizeLimited, 1009),
+    ]
+
+    @Test(arguments: violations)
+    func a_violation_is_named_and_answered_with_its_close_code(
+        _ name: String, _ frame: [UInt8], _ code: FailureCode, _ closeCode: UInt16
+    ) async throws {
+        try await Bench.run { bench in
+            let peer = try bench.peer([.upgradeWebSocket, .send(frame), .expectEnd])
+            let client = try bench.client(.webSocket(host: "127.0.0.1", port: Int(peer.port)))
+            let error = await client.end()
+            #expect(error?.code == code)
+            #expect(error?.hop == "127.0.0.1:\(peer.port)")
+            let record = await peer.ended()
+            #expect(record.end?.code == .tcpClosed)
+            let close = Self.afterHead(record.received)
+            #expect(close.first == 0x88)
+            #expect(Array(Self.unmasked(close).prefix(2)) == [UInt8(closeCode >> 8), UInt8(closeCode & 0xFF)])
+            #expect(client.state.ends.count == 1)
+        }
+    }
+
+    /// A Close with code and reason, the reason with an escape sequence in it.
+    @Test func a_close_of_the_peer_is_reported_with_code_and_reason() async throws {
+        try await Bench.run { bench in
+            let peer = try bench.peer([
+                .upgradeWebSocket, .send([0x88, 0x06, 0x03, 0xE9, 0x1B, 0x5B, 0x33, 0x31]), .expectEnd,
+            ])
+            let client = try bench.client(.webSocket(host: "127.0.0.1", port: Int(peer.port)))
+            let error = await client.end()
+            #expect(error?.code == .wsClosed)
+            #expect(error?.evidence == .webSocketClose(code: 1001, reason: "\u{1B}[31", clean: true))
+            #expect(error?.description.contains("\u{1B}") == false)
+            let close = Self.afterHead(await peer.ended().received)
+            #expect(Array(Self.unmasked(close).prefix(2)) == [0x03, 0xE9])
+        }
+    }
+
+    @Test func an_end_of_an_open_stream_is_named_by_its_kind() async throws {
+        try await Bench.run { bench in
+            let upgraded: [ScriptedPeer.Step] = [.upgradeWebSocket, .pause(.milliseconds(1))]
+            let cases: [(Bool, [ScriptedPeer.Step], FailureCode)] = [
+                (false, [.expectCount(1), .close], .tcpClosed),
+                (false, [.expectCount(1), .reset], .tcpReset),
+                (true, upgraded + [.close], .wsClosed),
+                (true, upgraded + [.reset], .tcpReset),
+            ]
+            for (isWebSocket, script, code) in cases {
+                let peer = try ScriptedPeer(on: bench.peerLoop, scripts: [script])
+                let port = Int(peer.port)
+                let client = try bench.client(
+                    isWebSocket ? .webSocket(host: "127.0.0.1", port: port) : .tcp(host: "127.0.0.1", port: port)
+                ) { event, stream in
+                    if event == .connected { stream.send([[0x10]]) }
+                }
+                #expect(await client.outcome() == nil)
+                let error = await client.end()
+                #expect(error?.stage == .established)
+                #expect(error?.code == code)
+                #expect(error?.hop == "127.0.0.1:\(port)")
+                #expect(client.state.ends.count == 1)
+                if code == .wsClosed {
+                    #expect(error?.evidence == .webSocketClose(code: 1006, reason: "", clean: false))
+                }
+            }
+        }
+    }
+
+    /// Last words, then FIN or RST, in one go.
+    @Test func what_came_before_the_end_is_delivered_first() async throws {
+        try await Bench.run { bench in
+            let words = Self.pattern(300_000)
+            for end in [ScriptedPeer.Step.close, .closeWithoutNotify] {
+                let peer = try bench.peer(tls: try Fixture.server(), [.send(words), end])
+                let client = try bench.client(
+                    .tls(host: "127.0.0.1", port: Int(peer.port), options: try Fixture.trust()))
+                let error = await client.end()
+                #expect(client.state.received == words)
+                #expect(error?.code == .tcpClosed)
+                #expect(error?.stage == .established)
+            }
+        }
+    }
+
+    /// The peer's alert is read although our write has met its RST.
+    @Test func a_write_to_a_reset_peer_is_no_signal_and_its_last_words_count() async throws {
+        try await Bench.run { bench in
+            // A WebSocket 1011 before the RST; SIGPIPE would end the process.
+            let peer = try bench.peer([
+                .upgradeWebSocket, .expectCount(1), .send([0x88, 0x02, 0x03, 0xF3]), .reset,
+            ])
+            let client = try bench.client(.webSocket(host: "127.0.0.1", port: Int(peer.port))) {
+                event, stream in
+                guard event == .connected else { return }
+                stream.send([[0xC0, 0x00]])
+                // The loop is held up until the RST is here, so that the write comes before the read.
+                usleep(50_000)
+                stream.send([[0xC0, 0x00]])
+            }
+            let error = await client.end()
+            #expect(client.state.ends.count == 1)
+            #expect(error?.code == .tcpReset || error?.code == .wsClosed)
+        }
+    }
+
+    // MARK: Not spinning, not blocking
+
+    @Test func a_peer_that_does_not_read_holds_up_nothing_but_its_bytes() async throws {
+        try await Bench.run { bench in
+            let peer = try bench.peer([.ignore])
+            let client = try bench.client(.tcp(host: "127.0.0.1", port: Int(peer.port)))
+            #expect(await client.outcome() == nil)
+            let pending = Watched<[Int]>([])
+            let chunk = [UInt8](repeating: 0x30, count: 8 << 20)
+            for _ in 0..<4 {
+                client.withStream { $0.send([chunk]) }
+                await client.settle()
+                client.withStream { stream in pending.update { $0.append(stream.pendingBytes) } }
+            }
+            let sizes = await pending.first { $0.count == 4 }
+            #expect(sizes == sizes.sorted())
+            #expect(sizes[3] > 16 << 20)
+            let used = await cpuTime(of: bench.loop, over: .milliseconds(200))
+            #expect(used < .milliseconds(50))
+            client.withStream { $0.abort(nil) }
+            _ = await client.end()
+            peer.stop()
+        }
+    }
+
+    @Test func an_ended_or_idle_connection_costs_no_turns() async throws {
+        try await Bench.run { bench in
+            let peer = try bench.peer(
+                [.close], [.upgradeWebSocket, .send([0x81, 0x00]), .hold], [.reset], [.hold])
+            let port = Int(peer.port)
+            let ended = try bench.client(.tcp(host: "127.0.0.1", port: port))
+            _ = await ended.end()
+            let lingering = try bench.client(.webSocket(host: "127.0.0.1", port: port))
+            _ = await lingering.end()
+            let reset = try bench.client(.tcp(host: "127.0.0.1", port: port))
+            _ = await reset.end()
+            let idle = try bench.client(.tcp(host: "127.0.0.1", port: port))
+            #expect(await idle.outcome() == nil)
+            #expect(await cpuTime(of: bench.loop, over: .milliseconds(200)) < .milliseconds(50))
+            #expect(await cpuTime(of: bench.peerLoop, over: .milliseconds(200)) < .milliseconds(50))
+        }
+    }
+
+    /// One that refills whenever it has been flushed must not keep the loop from others.
+    @Test func a_stream_that_refills_at_once_leaves_the_others_their_turn() async throws {
+        try await Bench.run { bench in
+            let peer = try bench.peer([.hold])
+            let client = try bench.client(.tcp(host: "127.0.0.1", port: Int(peer.port))) { event, stream in
+                if event == .connected || event == .flushed { stream.send([[0xC0, 0x00]]) }
+            }
+            #expect(await client.outcome() == nil)
+            for _ in 0..<20 { await client.settle() }
+            #expect(client.state.flushes > 20)
+            client.withStream { $0.abort(nil) }
+            _ = await client.end()
+        }
+    }
+
+    /// The processor time that a loop's thread uses while the test waits.
+    private func cpuTime(of loop: EventLoop, over duration: Duration) async -> Duration {
+        func used() async -> Duration {
+            await withCheckedContinuation { continuation in
+                loop.execute {
+                    var time = timespec()
+                    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+                    continuation.resume(
+                        returning: .seconds(time.tv_sec) + .nanoseconds(Int64(time.tv_nsec)))
+                }
+            }
+        }
+        let before = await used()
+        await withCheckedContinuation { continuation in
+            loop.execute { _ = loop.schedule(at: loop.now + duration) { continuation.resume() } }
+        }
+        return await used() - before
+    }
+}
