@@ -54,6 +54,7 @@ let package = Package(
         tests("MQTTCoreTests", ["MQTTCore"]),
         tests("WebSocketCoreTests", ["WebSocketCore"]),
         tests("MQTTTransportTests", ["MQTTTransport", "MQTTLoopback"]),
+        tests("MQTTTraversalTests", ["MQTTTraversal", "MQTTTransport", "MQTTCore"]),
         tests("MQTTLoopbackTests", ["MQTTLoopback", "MQTTTransport", "MQTTCore", "CTraversalOpenSSL"]),
         tests("ScenarioTests", ["MQTTTraversal", "MQTTLoopback", "MQTTTransport", "MQTTCore"]),
     ],

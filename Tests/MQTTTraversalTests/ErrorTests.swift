@@ -1,0 +1,107 @@
+import MQTTCore
+import MQTTTransport
+import Testing
+
+@testable import MQTTTraversal
+
+/// One error: whose fault, at which stage, a stable code, what to do next.
+@Suite struct ErrorTests {
+    @Test(arguments: FailureCode.allCases)
+    func every_code_has_advice(code: FailureCode) {
+        let advice = FailureAdvice(code: code).text
+        #expect(advice.hasSuffix("."))
+        #expect(advice.count > 15)
+    }
+
+    @Test(arguments: FailureCode.allCases)
+    func codes_are_written_stage_dot_name(code: FailureCode) {
+        let parts = code.rawValue.split(separator: ".")
+        #expect(parts.count == 2)
+        #expect(["dns", "tcp", "proxy", "tls", "http", "ws", "mqtt", "idle", "client"].contains(code.prefix))
+    }
+
+    @Test(
+        arguments: [
+            (ProtocolVersion.v5, 0x86, FailureCode.mqttRefused, "0x86 Bad User Name or Password"),
+            (.v5, 0x84, .mqttVersionUnsupported, "0x84 Unsupported Protocol Version"),
+            (.v5, 0x9D, .mqttRedirect, "0x9D Server moved"),
+            (.v3_1_1, 1, .mqttVersionUnsupported, "0x01 unacceptable protocol version"),
+            (.v3_1_1, 4, .mqttRefused, "0x04 bad user name or password"),
+            (.v3_1_1, 5, .mqttRefused, "0x05 not authorized"),
+        ] as [(ProtocolVersion, UInt8, FailureCode, String)])
+    func a_refusing_connack_keeps_its_reason(
+        version: ProtocolVersion, reason: UInt8, code: FailureCode, words: String
+    ) {
+        let connack = Connack(sessionPresent: false, reasonCode: ReasonCode(rawValue: reason))
+        let error = MQTTError(TransportError(refusal: connack, version: version))
+        #expect(error.code == code)
+        #expect(error.stage == .mqttConnect)
+        #expect(error.reasonCode == ReasonCode(rawValue: reason))
+        #expect(error.description.contains(words))
+    }
+
+    @Test func a_5_0_client_names_a_3_1_1_servers_version_refusal() {
+        let error = TransportError(
+            session: .malformed(.reasonCodeNotValid(.connack, 1)), isEstablished: false)
+        #expect(error.code == .mqttVersionUnsupported)
+    }
+
+    @Test func a_first_answer_that_is_no_mqtt_is_named_so() {
+        #expect(
+            TransportError(session: .malformed(.reservedPacketType(0)), isEstablished: false).code
+                == .mqttNotMQTT)
+        #expect(
+            TransportError(session: .malformed(.reservedPacketType(0)), isEstablished: true).code
+                == .mqttMalformed)
+    }
+
+    @Test(arguments: [
+        (FailureCode.tlsUntrusted, ConnectionFailure.certificate), (.tlsExpired, .certificate),
+        (.tcpRefused, .transient), (.dnsNXDomain, .transient), (.tlsBadCredentials, .refusedByServer),
+    ])
+    func certificate_failures_are_told_from_transient_ones(code: FailureCode, kind: ConnectionFailure) {
+        #expect(ConnectionFailure(TransportError(stage: .tls, code: code, evidence: .none)) == kind)
+    }
+
+    @Test(arguments: [
+        (ClientConfiguration(keepAlive: .milliseconds(500)), "keepAlive"),
+        (ClientConfiguration(keepAlive: .seconds(65536)), "keepAlive"),
+        (ClientConfiguration(keepAlive: .seconds(-1)), "keepAlive"),
+        (ClientConfiguration(maximumPacketSize: 0), "maximumPacketSize"),
+        (ClientConfiguration(receiveMaximum: 0), "receiveMaximum"),
+        (ClientConfiguration(will: WillMessage(topic: "a/#", payload: "x")), "will"),
+    ])
+    func a_configuration_that_cannot_be_sent_is_refused_at_connect(
+        configuration: ClientConfiguration, word: String
+    ) async throws {
+        let client = MQTTClient(profile: try .tcp(host: "127.0.0.1"), configuration: configuration)
+        let error = await #expect(throws: MQTTError.self) { try await client.connect() }
+        #expect(error?.code == .clientInvalidArgument)
+        #expect(error?.description.contains(word) == true)
+    }
+
+    @Test func calls_before_connect_say_that_there_is_no_connection() async throws {
+        let client = MQTTClient(profile: try .tcp(host: "127.0.0.1"))
+        let publishing = await #expect(throws: MQTTError.self) { try await client.publish("x", to: "t") }
+        #expect(publishing?.code == .clientNotConnected)
+        let subscribing = await #expect(throws: MQTTError.self) { _ = try await client.subscribe(to: "t") }
+        #expect(subscribing?.code == .clientNotConnected)
+        await client.disconnect()
+    }
+
+    @Test(arguments: ["", "a/+", "#", "a\u{0}b"])
+    func a_topic_name_that_cannot_be_sent_is_refused_before_any_bytes(topic: String) async throws {
+        let client = MQTTClient(profile: try .tcp(host: "127.0.0.1"))
+        let error = await #expect(throws: MQTTError.self) { try await client.publish("x", to: topic) }
+        #expect(error?.code == .clientInvalidArgument)
+    }
+
+    @Test func events_begin_with_the_present_state() async throws {
+        let client = MQTTClient(profile: try .tcp(host: "127.0.0.1"))
+        var events = client.events.makeAsyncIterator()
+        guard case .idle? = await events.next() else {
+            Issue.record("the first event isn't idle")
+            return
+        }
+    }
+}

@@ -1,0 +1,78 @@
+import MQTTCore
+import Testing
+
+@testable import MQTTTraversal
+
+extension SubscriptionRouter {
+    /// Stages a message with an empty payload.
+    fileprivate mutating func matches(_ topic: String, token: UInt64? = nil) -> Bool {
+        let publish =
+            token == nil
+            ? Publish(topicName: topic, payload: [])
+            : Publish(topicName: topic, payload: [], qos: .atLeastOnce, packetIdentifier: 1)
+        return stage(publish, token: token.map { IncomingToken(rawValue: $0) })
+    }
+}
+
+/// Which subscription gets which message, and when a message may be acknowledged.
+@Suite struct SubscriptionRouterTests {
+    private func buffer(capacity: Int = 16) -> MessageBuffer {
+        MessageBuffer(capacity: capacity, policy: .withholdAcknowledgements) { _ in }
+    }
+
+    private func topics(_ buffer: MessageBuffer) -> [String] {
+        var topics: [String] = []
+        while case .message(let message) = buffer.take() { topics.append(message.topic) }
+        return topics
+    }
+
+    @Test func each_buffer_gets_the_messages_that_its_filter_matches() throws {
+        var router = SubscriptionRouter()
+        let (all, kitchen) = (buffer(), buffer())
+        router.insert(all, for: try TopicFilter("home/+/temperature"))
+        router.insert(kitchen, for: try TopicFilter("home/kitchen/#"))
+        for topic in ["home/kitchen/temperature", "home/office/temperature", "home/kitchen/status"] {
+            let isMatched = router.matches(topic)
+            #expect(isMatched)
+        }
+        let isElsewhereMatched = router.matches("elsewhere")
+        #expect(!isElsewhereMatched)
+        _ = router.commit { _ in }
+        #expect(topics(all) == ["home/kitchen/temperature", "home/office/temperature"])
+        #expect(topics(kitchen) == ["home/kitchen/temperature", "home/kitchen/status"])
+    }
+
+    @Test func a_message_for_two_buffers_is_acknowledged_when_both_have_it() throws {
+        var router = SubscriptionRouter()
+        let (wide, narrow) = (buffer(), buffer(capacity: 1))
+        router.insert(wide, for: try TopicFilter("#"))
+        router.insert(narrow, for: try TopicFilter("a"))
+        var accepted: [UInt64] = []
+        let matched = [1, 2].map { router.matches("a", token: $0) }
+        #expect(matched == [true, true])
+        _ = router.commit { accepted.append($0.rawValue) }
+        #expect(accepted == [1])
+        #expect(topics(narrow) == ["a"])
+        router.admitWithheld(of: narrow) { accepted.append($0.rawValue) }
+        #expect(accepted == [1, 2])
+    }
+
+    @Test func topics_differ_by_their_bytes_not_by_canonical_equivalence() throws {
+        var router = SubscriptionRouter()
+        let composed = buffer()
+        router.insert(composed, for: try TopicFilter("caf\u{E9}"))
+        let matched = ["caf\u{E9}", "cafe\u{301}"].map { router.matches($0) }
+        #expect(matched == [true, false])
+    }
+
+    @Test func removal_tells_whether_another_buffer_still_uses_the_filter() throws {
+        var router = SubscriptionRouter()
+        let (first, second) = (buffer(), buffer())
+        router.insert(first, for: try TopicFilter("a"))
+        router.insert(second, for: try TopicFilter("a"))
+        let removals = [first, second, second].map { router.remove($0)?.wasLast }
+        #expect(removals == [false, true, nil])
+        let isStillMatched = router.matches("a")
+        #expect(!isStillMatched)
+    }
+}
