@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint format sample
+.PHONY: help demo test lint format sample docs
 
 build_packages := libssl-dev zlib1g-dev pkg-config
 broker_packages := mosquitto mosquitto-clients
@@ -36,3 +36,11 @@ format: ## Format the Swift sources in place
 
 sample: ## Build and run a package of its own that only imports MQTTTraversal
 	swift run --configuration release --package-path Tests/SamplePackage
+
+docs: ## Build the documentation of MQTTTraversal; a warning fails
+	swift package dump-symbol-graph --minimum-access-level public >/dev/null
+	rm -rf .build/docs && mkdir -p .build/docs/symbols
+	cp .build/*/symbolgraph/MQTT{Traversal,Transport,Core}*.json .build/docs/symbols
+	docc convert Sources/MQTTTraversal/MQTTTraversal.docc --additional-symbol-graph-dir .build/docs/symbols \
+		--fallback-display-name MQTTTraversal --fallback-bundle-identifier swift-mqtt-traversal.MQTTTraversal \
+		--output-path .build/docs/MQTTTraversal.doccarchive --warnings-as-errors

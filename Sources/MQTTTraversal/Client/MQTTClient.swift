@@ -51,7 +51,10 @@ public final class MQTTClient: Sendable {
     /// Cancelling takes the message back if it hasn't been sent; else it may still arrive.
     ///
     /// - Parameters:
+    ///   - payload: up to what the server's Maximum Packet Size leaves, 268 MB at most.
     ///   - topic: 1 to 65535 bytes of UTF-8 without `+`, `#` and U+0000.
+    ///   - qos: at most the server's Maximum QoS.
+    ///   - retain: whether the server keeps the message for later subscribers; an empty payload removes it.
     ///   - properties: of PUBLISH (5.0); ignored under 3.1.1.
     /// - Throws: `MQTTError`; `mqtt.operation_refused` carries the server's Reason Code.
     @discardableResult
@@ -107,6 +110,7 @@ public final class MQTTClient: Sendable {
     /// - Parameters:
     ///   - topicFilter: `+` stands for one level, a last `#` for all that follow; `$share/group/filter` shares the
     ///     messages among a group (5.0).
+    ///   - options: QoS, and under 5.0 No Local, Retain As Published and Retain Handling.
     ///   - overflow: what happens when nobody reads fast enough.
     /// - Throws: `MQTTError`; `mqtt.operation_refused` carries the server's Reason Code.
     public func subscribe(
