@@ -55,7 +55,9 @@ let package = Package(
         tests("WebSocketCoreTests", ["WebSocketCore"]),
         tests("MQTTTransportTests", ["MQTTTransport", "MQTTLoopback"]),
         tests("MQTTTraversalTests", ["MQTTTraversal", "MQTTTransport", "MQTTCore"]),
-        tests("MQTTLoopbackTests", ["MQTTLoopback", "MQTTTransport", "MQTTCore", "CTraversalOpenSSL"]),
+        tests(
+            "MQTTLoopbackTests",
+            ["MQTTTraversal", "MQTTLoopback", "MQTTTransport", "MQTTCore", "CTraversalOpenSSL"]),
         tests("ScenarioTests", ["MQTTTraversal", "MQTTLoopback", "MQTTTransport", "MQTTCore"]),
     ],
     swiftLanguageModes: [.v6]

@@ -21,7 +21,8 @@ package final class ByteStream {
     /// Who we are on this connection.
     package enum Role {
         case client(Route)
-        case server(webSocket: Bool)
+        /// - Parameter path: the one path at which WebSocket is spoken; any where nil.
+        case server(webSocket: Bool, path: String? = nil)
     }
 
     private enum Phase {
@@ -79,11 +80,11 @@ package final class ByteStream {
             webSocket = try route.webSocket.map { options throws(TransportError) in
                 try WebSocketStage(client: options, host: route.hostField, key: loop.random.bytes(16))
             }
-        case .server(let isWebSocket):
+        case .server(let isWebSocket, let path):
             tls = try tlsContext.map { context throws(TransportError) in
                 try TLSStage(context: context, serverName: nil, applicationProtocols: [])
             }
-            webSocket = isWebSocket ? WebSocketStage(server: ()) : nil
+            webSocket = isWebSocket ? WebSocketStage(serverPath: path) : nil
         }
         // Last, so that nothing that has failed so far runs `deinit`.
         self.loop = loop
@@ -114,6 +115,13 @@ package final class ByteStream {
     /// Whether MQTT can be sent.
     package var isOpen: Bool {
         if case .open = phase { return true }
+        return false
+    }
+
+    /// Whether the descriptor has been given back. A stream whose owner has been told of its end may still be
+    /// sending its last words.
+    package var isReleased: Bool {
+        if case .closed = phase { return true }
         return false
     }
 
@@ -168,12 +176,14 @@ package final class ByteStream {
         }
     }
 
-    /// Ends the connection at once: RST, so that nothing is left in the kernel; `streamClosed(error)`.
-    package func abort(_ error: TransportError?) {
+    /// Ends the connection at once, without a goodbye of any layer; `streamClosed(error)`.
+    ///
+    /// - Parameter reset: RST, so that nothing is left in the kernel; otherwise a bare FIN.
+    package func abort(_ error: TransportError?, reset: Bool = true) {
         if case .closed = phase { return }
         let owner = delegate
         let wasTold = isLingering
-        release(reset: true)
+        release(reset: reset)
         if !wasTold { owner?.streamClosed(self, error) }
     }
 

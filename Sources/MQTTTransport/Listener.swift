@@ -5,7 +5,8 @@ internal import Glibc
 package final class Listener: EventHandler {
     package let address: SocketAddress
     private let loop: EventLoop
-    private let descriptor: Int32
+    /// The listening socket; whoever closes the port for a while works on it.
+    package let descriptor: Int32
     private let accepted: (Int32, String) -> Void
     private var isOpen = true
 
@@ -18,20 +19,18 @@ package final class Listener: EventHandler {
     package init(
         loop: EventLoop, address: SocketAddress, accepted: @escaping (Int32, String) -> Void
     ) throws(TransportError) {
-        let descriptor: Int32
-        switch Socket.make(address.domain) {
-        case .success(let made): descriptor = made
-        case .failure(let error):
-            throw TransportError(stage: .local, code: .clientResources, evidence: .errno(error.number))
+        var (descriptor, bound) = try Self.bound(to: address)
+        if address.port == 0 {
+            // A port that the system chose is given up as soon as the socket stops listening; one that was
+            // asked for isn't. So the chosen one is asked for.
+            let chosen = descriptor
+            defer { Socket.close(chosen) }
+            (descriptor, bound) = try Self.bound(to: bound)
         }
-        Socket.setOption(descriptor, SOL_SOCKET, SO_REUSEADDR, 1)
-        guard address.withSockaddr({ bind(descriptor, $0, $1) }) == 0, listen(descriptor, 1024) == 0,
-            let bound = SocketAddress(boundTo: descriptor)
-        else {
+        guard listen(descriptor, Self.backlog) == 0 else {
             let number = errno
             Socket.close(descriptor)
-            throw TransportError(
-                stage: .local, code: .clientResources, hop: address.description, evidence: .errno(number))
+            throw Self.failure(address, number)
         }
         self.loop = loop
         self.descriptor = descriptor
@@ -42,6 +41,31 @@ package final class Listener: EventHandler {
     /// Never started, or its loop has ended.
     deinit {
         if isOpen { Socket.close(descriptor) }
+    }
+
+    /// Connections that may wait to be accepted.
+    package static let backlog: Int32 = 1024
+
+    private static func bound(to address: SocketAddress) throws(TransportError) -> (Int32, SocketAddress) {
+        let descriptor: Int32
+        switch Socket.make(address.domain) {
+        case .success(let made): descriptor = made
+        case .failure(let error): throw failure(address, error.number)
+        }
+        Socket.setOption(descriptor, SOL_SOCKET, SO_REUSEADDR, 1)
+        guard address.withSockaddr({ bind(descriptor, $0, $1) }) == 0,
+            let bound = SocketAddress(boundTo: descriptor)
+        else {
+            let number = errno
+            Socket.close(descriptor)
+            throw failure(address, number)
+        }
+        return (descriptor, bound)
+    }
+
+    private static func failure(_ address: SocketAddress, _ number: Int32) -> TransportError {
+        TransportError(
+            stage: .local, code: .clientResources, hop: address.description, evidence: .errno(number))
     }
 
     package func start() {

@@ -47,3 +47,21 @@ final class BrokerConnection {
         lastReceived = now
     }
 }
+
+extension BrokerCore {
+    /// Whether nothing more is read from the connection.
+    func isClosing(_ id: ConnectionID) -> Bool {
+        if case .closing? = phase(of: id) { return true }
+        return false
+    }
+
+    /// The connection that a client has, if it has one.
+    func connection(ofClient clientIdentifier: String) -> ConnectionID? {
+        sessionsByClientIdentifier[ExactString(clientIdentifier)].flatMap { sessions[$0]?.connection }
+    }
+
+    /// The client identifiers that have a connection, in no order.
+    var connectedClients: [String] {
+        sessionsByClientIdentifier.compactMap { sessions[$0.value]?.connection == nil ? nil : $0.key.string }
+    }
+}

@@ -1,4 +1,4 @@
-internal import Glibc
+package import Glibc
 
 /// An IPv4 or IPv6 address with a port.
 package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
@@ -69,7 +69,7 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    func withSockaddr<Result>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> Result) -> Result {
+    package func withSockaddr<Result>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> Result) -> Result {
         storage.withUnsafeBytes { bytes in
             var aligned = sockaddr_storage()
             withUnsafeMutableBytes(of: &aligned) { $0.copyMemory(from: bytes) }

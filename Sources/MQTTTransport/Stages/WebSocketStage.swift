@@ -15,7 +15,8 @@ struct WebSocketStage {
 
     private enum State {
         case clientHandshake(OpeningHandshake.Client)
-        case serverHandshake(OpeningHandshake.Server)
+        /// Only `path` is served, unless it is nil.
+        case serverHandshake(OpeningHandshake.Server, path: String?)
         case open(Open)
         case ended
     }
@@ -50,8 +51,8 @@ struct WebSocketStage {
         }
     }
 
-    init(server: Void) {
-        state = .serverHandshake(OpeningHandshake.Server())
+    init(serverPath path: String?) {
+        state = .serverHandshake(OpeningHandshake.Server(), path: path)
     }
 
     /// What opens the conversation.
@@ -75,9 +76,9 @@ struct WebSocketStage {
             let opened = try Self.receive(&input, with: &handshake)
             state = opened == nil ? .clientHandshake(handshake) : .open(Open(.client))
             return opened.map { .opened($0) }
-        case .serverHandshake(var handshake):
-            let opened = try Self.receive(&input, with: &handshake, output: &output)
-            state = opened == nil ? .serverHandshake(handshake) : .open(Open(.server))
+        case .serverHandshake(var handshake, let path):
+            let opened = try Self.receive(&input, with: &handshake, servedPath: path, output: &output)
+            state = opened == nil ? .serverHandshake(handshake, path: path) : .open(Open(.server))
             return opened.map { .opened($0) }
         case .open(let open):
             let event = Self.next(in: &input, of: &open.connection, output: &output, random: &random)
@@ -122,20 +123,35 @@ struct WebSocketStage {
 
     private static func receive(
         _ input: inout UnsafeMutableRawBufferPointer, with handshake: inout OpeningHandshake.Server,
-        output: inout [UInt8]
+        servedPath: String?, output: inout [UInt8]
     ) throws(TransportError) -> String? {
         var bytes = UnsafeRawBufferPointer(input)
+        let received: OpeningHandshake.ServerRequest?
         do {
-            let request = try handshake.receive(&bytes)
-            input = UnsafeMutableRawBufferPointer(rebasing: input.suffix(bytes.count))
-            guard let request else { return nil }
-            let chosen = request.offeredSubprotocols.first { $0 == subprotocol }
-            output.append(contentsOf: request.accept(subprotocol: chosen))
-            return request.path
+            received = try handshake.receive(&bytes)
         } catch {
             output.append(contentsOf: OpeningHandshake.Server.reject(error))
             throw TransportError(handshake: error)
         }
+        input = UnsafeMutableRawBufferPointer(rebasing: input.suffix(bytes.count))
+        guard let request = received else { return nil }
+        // The query is the application's own.
+        if let servedPath, request.path.prefix(while: { $0 != "?" }) != servedPath {
+            output.append(contentsOf: OpeningHandshake.Server.reject(status: 404, reason: "Not Found"))
+            throw TransportError(
+                stage: .webSocket, code: .httpNotFound, evidence: .text("the client asked for another path"))
+        }
+        let offered = request.offeredSubprotocols
+        guard offered.isEmpty || offered.contains(subprotocol) else {
+            // What the client wants to speak isn't MQTT [MQTT-6.0.0-3].
+            output.append(contentsOf: OpeningHandshake.Server.reject(.subprotocolMissing))
+            throw TransportError(
+                stage: .webSocket, code: .wsSubprotocolWrong,
+                evidence: .text("the client doesn't offer \(subprotocol)"))
+        }
+        // Selecting one that wasn't offered would break the handshake (RFC 6455, section 4.2.2).
+        output.append(contentsOf: request.accept(subprotocol: offered.isEmpty ? nil : subprotocol))
+        return request.path
     }
 
     private static func next(
