@@ -361,7 +361,9 @@ extension LoopbackBroker.Kind {
 }
 
 extension TestCertificates.Files {
-    fileprivate func server(_ certificate: LoopbackBroker.ServerCertificate) -> TestCertificates.IdentityFiles {
+    fileprivate func server(
+        _ certificate: LoopbackBroker.ServerCertificate
+    ) -> TestCertificates.IdentityFiles {
         switch certificate {
         case .valid: server
         case .expired: expiredServer

@@ -87,8 +87,8 @@ final class BrokerListener {
 
     /// More than the queue has room for.
     private static let attempts = 8
-    /// On loopback a handshake that succeeds takes microseconds.
-    private static let patience: Int32 = 50
+    /// In milliseconds; on loopback a handshake that succeeds takes microseconds.
+    private static let patience: Int32 = 10
 
     private func connectFiller() -> Int32? {
         let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
