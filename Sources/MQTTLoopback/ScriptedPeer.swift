@@ -114,7 +114,8 @@ package final class ScriptedPeer: Sendable {
     package func record(
         _ index: Int = 0, when isMet: @escaping @Sendable (Record) -> Bool
     ) async -> Record {
-        await records.first { $0.count > index && isMet($0[index]) }[index]
+        let all = await records.first { $0.count > index && isMet($0[index]) }
+        return all.count > index ? all[index] : Record()
     }
 }
 

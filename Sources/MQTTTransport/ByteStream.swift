@@ -52,6 +52,8 @@ package final class ByteStream {
     private var plain: [UInt8] = []
     private var isFlushScheduled = false
     private var isWritingShutDown = false
+    /// The peer has ended its direction while we close; ours is still to be written.
+    private var isDrainingOnly = false
     /// Why writing failed: reported only once reading has shown that the peer said nothing better.
     private var writeError: Int32?
 
@@ -317,7 +319,11 @@ extension ByteStream: EventHandler {
         switch phase {
         case .closed: return
         case .lingering: return release(reset: false)
-        case .closing: return finish(nil, lingers: false)
+        case .closing:
+            guard number == nil, writeError == nil, pendingBytes > 0 else { break }
+            // What is queued still goes out; reading would find the same end again and again.
+            isDrainingOnly = true
+            return loop.setInterest(descriptor, readable: false, writable: true)
         case .establishing, .open: break
         }
         // A write may have been the first to meet the RST; the read then sees nothing but an end.
@@ -412,8 +418,10 @@ extension ByteStream {
                 wireStart += count
             case .wouldBlock:
                 compact()
-                loop.setInterest(descriptor, writable: true)
+                loop.setInterest(descriptor, readable: !isDrainingOnly, writable: true)
                 return
+            case .failed(let number) where isDrainingOnly:
+                return finish(endError(number), lingers: false)
             case .failed(let number):
                 // The peer's last words may still be in our receive buffer: reading goes on until it ends too.
                 writeError = number
@@ -423,8 +431,9 @@ extension ByteStream {
         }
         wire.removeAll(keepingCapacity: wire.capacity <= Self.keptCapacity)
         wireStart = 0
-        loop.setInterest(descriptor, writable: false)
+        loop.setInterest(descriptor, readable: !isDrainingOnly, writable: false)
         if isWritingShutDown { Socket.shutdownWriting(descriptor) }
+        if isDrainingOnly { return finish(nil, lingers: false) }
         if isOpen { delegate?.streamFlushed(self) }
     }
 

@@ -18,7 +18,6 @@ struct ByteStreamTests {
     private final class Echo: ByteStreamDelegate {
         var streams: [ByteStream] = []
         let ends: Watched<[TransportError?]>
-        var details: [String] = []
 
         init(ends: Watched<[TransportError?]>) { self.ends = ends }
 
@@ -70,9 +69,13 @@ struct ByteStreamTests {
         listener.execute { $0.close() }
     }
 
+    /// Bytes that don't repeat at any power of two.
     private static func pattern(_ count: Int) -> [UInt8] {
-        var bytes = [UInt8](repeating: 0, count: count)
-        for index in bytes.indices { bytes[index] = UInt8(truncatingIfNeeded: index &* 31 &+ index >> 8) }
+        let block = (0..<65_521).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 8) }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(count + block.count)
+        while bytes.count < count { bytes.append(contentsOf: block) }
+        bytes.removeLast(bytes.count - count)
         return bytes
     }
 
@@ -155,9 +158,9 @@ struct ByteStreamTests {
             }
             #expect(await client.outcome() == nil)
             let received = await peer.record { record in
-                Self.afterHead(record.received).count >= 24
+                afterHead(record.received).count >= 24
             }.received
-            let frames = Self.afterHead(received)
+            let frames = afterHead(received)
             #expect(frames.count == 24)
             var keys: Set<[UInt8]> = []
             for (index, packet) in [[0xC0, 0x00], [0xC0, 0x00], [0xE0, 0x00] as [UInt8]].enumerated() {
@@ -170,29 +173,15 @@ struct ByteStreamTests {
         }
     }
 
-    private static func afterHead(_ bytes: [UInt8]) -> [UInt8] {
-        var index = 0
-        while index + 4 <= bytes.count {
-            if bytes[index..<index + 4].elementsEqual([13, 10, 13, 10]) { return Array(bytes[(index + 4)...]) }
-            index += 1
-        }
-        return []
-    }
-
-    private static func unmasked(_ frame: [UInt8]) -> [UInt8] {
-        guard frame.count >= 6 else { return [] }
-        return frame[6...].enumerated().map { $1 ^ frame[2 + $0 % 4] }
-    }
-
     /// RFC 6455, section 5.5.3.
     @Test func a_ping_is_answered_with_its_own_payload() async throws {
         try await Bench.run { bench in
             let peer = try bench.peer([.upgradeWebSocket, .send([0x89, 0x03, 0x61, 0x62, 0x63]), .hold])
             let client = try bench.client(.webSocket(host: "127.0.0.1", port: Int(peer.port)))
-            let received = await peer.record { Self.afterHead($0.received).count >= 9 }.received
-            let pong = Self.afterHead(received)
+            let received = await peer.record { afterHead($0.received).count >= 9 }.received
+            let pong = afterHead(received)
             #expect(Array(pong.prefix(2)) == [0x8A, 0x83])
-            #expect(Self.unmasked(pong) == [0x61, 0x62, 0x63])
+            #expect(unmasked(pong) == [0x61, 0x62, 0x63])
             #expect(client.state.received.isEmpty)
         }
     }
@@ -220,9 +209,9 @@ struct ByteStreamTests {
             #expect(error?.hop == "127.0.0.1:\(peer.port)")
             let record = await peer.ended()
             #expect(record.end?.code == .tcpClosed)
-            let close = Self.afterHead(record.received)
+            let close = afterHead(record.received)
             #expect(close.first == 0x88)
-            #expect(Array(Self.unmasked(close).prefix(2)) == [UInt8(closeCode >> 8), UInt8(closeCode & 0xFF)])
+            #expect(Array(unmasked(close).prefix(2)) == [UInt8(closeCode >> 8), UInt8(closeCode & 0xFF)])
             #expect(client.state.ends.count == 1)
         }
     }
@@ -238,8 +227,8 @@ struct ByteStreamTests {
             #expect(error?.code == .wsClosed)
             #expect(error?.evidence == .webSocketClose(code: 1001, reason: "\u{1B}[31", clean: true))
             #expect(error?.description.contains("\u{1B}") == false)
-            let close = Self.afterHead(await peer.ended().received)
-            #expect(Array(Self.unmasked(close).prefix(2)) == [0x03, 0xE9])
+            let close = afterHead(await peer.ended().received)
+            #expect(Array(unmasked(close).prefix(2)) == [0x03, 0xE9])
         }
     }
 

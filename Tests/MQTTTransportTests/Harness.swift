@@ -172,9 +172,12 @@ final class TestClient: Sendable {
 
 extension ByteStream {
     func send(_ packets: [[UInt8]]) {
-        var bytes = Array(packets.joined())
+        var bytes: [UInt8] = []
         var ends: [Int] = []
-        for packet in packets { ends.append((ends.last ?? 0) + packet.count) }
+        for packet in packets {
+            bytes.append(contentsOf: packet)
+            ends.append(bytes.count)
+        }
         send(&bytes, packetEnds: &ends)
     }
 }
@@ -228,4 +231,20 @@ enum Fixture {
     }
 
     static func trust() throws -> TLSOptions { TLSOptions(trust: .file(try files().authority)) }
+}
+
+/// What follows the head of an HTTP message; empty before its end has come.
+func afterHead(_ bytes: [UInt8]) -> [UInt8] {
+    var index = 0
+    while index + 4 <= bytes.count {
+        if bytes[index..<index + 4].elementsEqual([13, 10, 13, 10]) { return Array(bytes[(index + 4)...]) }
+        index += 1
+    }
+    return []
+}
+
+/// The payload of a short masked frame (RFC 6455, section 5.3).
+func unmasked(_ frame: [UInt8]) -> [UInt8] {
+    guard frame.count >= 6 else { return [] }
+    return frame[6...].enumerated().map { $1 ^ frame[2 + $0 % 4] }
 }
