@@ -76,7 +76,7 @@ public struct WebSocketOptions: Sendable, Hashable {
     /// Further headers of the request; those of the handshake itself can't be set.
     public var headers: [Header]
 
-    public struct Header: Sendable, Hashable {
+    public struct Header: Sendable, Hashable, CustomStringConvertible, CustomReflectable {
         public var name: String
         public var value: String
 
@@ -84,6 +84,10 @@ public struct WebSocketOptions: Sendable, Hashable {
             self.name = name
             self.value = value
         }
+
+        /// The name alone: the value may be a token.
+        public var description: String { "\(name): …" }
+        public var customMirror: Mirror { Mirror(self, children: ["name": name]) }
     }
 
     public init(path: String = "/mqtt", headers: [Header] = []) {
@@ -182,7 +186,11 @@ extension ConnectionProfile {
     public var isEncrypted: Bool { tls != nil }
 }
 
-extension ConnectionProfile: CustomStringConvertible {
+extension ConnectionProfile: CustomStringConvertible, CustomReflectable {
+    public var customMirror: Mirror {
+        Mirror(self, children: ["host": host, "port": port, "transport": transport, "deadlines": deadlines])
+    }
+
     /// The URL, without user name and password.
     public var description: String {
         let authority = "\(host.contains(":") ? "[\(host)]" : host):\(port)"
