@@ -245,7 +245,8 @@ struct ByteStreamTests {
                 let peer = try ScriptedPeer(on: bench.peerLoop, scripts: [script])
                 let port = Int(peer.port)
                 let client = try bench.client(
-                    isWebSocket ? .webSocket(host: "127.0.0.1", port: port) : .tcp(host: "127.0.0.1", port: port)
+                    isWebSocket
+                        ? .webSocket(host: "127.0.0.1", port: port) : .tcp(host: "127.0.0.1", port: port)
                 ) { event, stream in
                     if event == .connected { stream.send([[0x10]]) }
                 }
@@ -327,13 +328,15 @@ struct ByteStreamTests {
     @Test func an_ended_or_idle_connection_costs_no_turns() async throws {
         try await Bench.run { bench in
             let peer = try bench.peer(
-                [.close], [.upgradeWebSocket, .send([0x81, 0x00]), .hold], [.reset], [.hold])
+                [.close], [.upgradeWebSocket, .send([0x81, 0x00]), .hold], [.expectCount(1), .reset], [.hold])
             let port = Int(peer.port)
             let ended = try bench.client(.tcp(host: "127.0.0.1", port: port))
             _ = await ended.end()
             let lingering = try bench.client(.webSocket(host: "127.0.0.1", port: port))
             _ = await lingering.end()
-            let reset = try bench.client(.tcp(host: "127.0.0.1", port: port))
+            let reset = try bench.client(.tcp(host: "127.0.0.1", port: port)) { event, stream in
+                if event == .connected { stream.send([[0x10]]) }
+            }
             _ = await reset.end()
             let idle = try bench.client(.tcp(host: "127.0.0.1", port: port))
             #expect(await idle.outcome() == nil)

@@ -32,7 +32,9 @@ struct ConnectionProfileTests {
         Valid("ssl://broker.example:", "broker.example", 8883, "mqtts://broker.example:8883"),
         Valid("ws://broker.example", "broker.example", 80, "ws://broker.example:80/mqtt"),
         Valid("wss://broker.example/", "broker.example", 443, "wss://broker.example:443/mqtt"),
-        Valid("WSS://broker.example:8084/a/b?c=d@e", "broker.example", 8084, "wss://broker.example:8084/a/b?c=d@e"),
+        Valid(
+            "WSS://broker.example:8084/a/b?c=d@e", "broker.example", 8084,
+            "wss://broker.example:8084/a/b?c=d@e"),
         Valid("ws://broker.example:8083/a@b", "broker.example", 8083, "ws://broker.example:8083/a@b"),
         Valid("ws://broker.example?x=1", "broker.example", 80, "ws://broker.example:80/?x=1"),
         Valid("mqtt://[::1]", "::1", 1883, "mqtt://[::1]:1883"),
@@ -94,7 +96,10 @@ struct ConnectionProfileTests {
         ("mqtt://%ff@h", "the user name isn't UTF-8"),
         ("mqtt://u:sec/ret@h", "the user name or password holds a character that must be percent-encoded"),
         ("mqtt://u:12/ret@h", "the user name or password holds a character that must be percent-encoded"),
-        ("wss://u:sec#ret@h/mqtt", "the user name or password holds a character that must be percent-encoded"),
+        (
+            "wss://u:sec#ret@h/mqtt",
+            "the user name or password holds a character that must be percent-encoded"
+        ),
     ]
 
     @Test(arguments: invalid)
@@ -119,11 +124,14 @@ struct ConnectionProfileTests {
     }
 
     @Test func a_preset_refuses_what_a_URL_refuses() {
-        for (host, port) in [("", 1), ("h", 0), ("h", 65_536), ("h", -1), ("a b", 1), ("h:1883", 1), ("a%b", 1)]
-        {
+        for (host, port) in [
+            ("", 1), ("h", 0), ("h", 65_536), ("h", -1), ("a b", 1), ("h:1883", 1), ("a%b", 1),
+        ] {
             #expect(throws: ProfileError.self) { try ConnectionProfile.tcp(host: host, port: port) }
         }
-        #expect(throws: ProfileError.self) { try ConnectionProfile.tcp(host: String(repeating: "h", count: 256)) }
+        #expect(throws: ProfileError.self) {
+            try ConnectionProfile.tcp(host: String(repeating: "h", count: 256))
+        }
         #expect(throws: ProfileError.self) { try ConnectionProfile.webSocket(host: "h", path: "mqtt") }
         #expect(throws: ProfileError.self) { try ConnectionProfile.webSocket(host: "h", path: "/a\r\nX: y") }
     }

@@ -54,7 +54,10 @@ struct ConnectorTLSTests {
         ),
         ("three bytes of text", [.expectCount(50), .send(Array("ERR".utf8)), .close], .tlsPlaintextReply),
         ("a CONNACK", [.expectCount(50), .send([0x20, 0x02, 0x00, 0x05]), .close], .tlsPlaintextReply),
-        ("garbage", [.expectCount(50), .send([0x00, 0xFF, 0x13, 0x37, 0x00, 0x00]), .hold], .tlsPlaintextReply),
+        (
+            "garbage", [.expectCount(50), .send([0x00, 0xFF, 0x13, 0x37, 0x00, 0x00]), .hold],
+            .tlsPlaintextReply
+        ),
         (
             "a record that isn't a handshake",
             [.expectCount(50), .send([0x17, 0x03, 0x03, 0x00, 0x02, 0x00, 0x00]), .hold], .tlsProtocol
@@ -283,7 +286,8 @@ struct ConnectorTLSTests {
         try await Bench.run { bench in
             for version in [TLSOptions.Version.v1_2, .v1_3] {
                 let peer = try bench.peer(
-                    tls: try Fixture.server(maximumVersion: version), [.send([0x20, 0x02, 0x00, 0x00]), .hold])
+                    tls: try Fixture.server(maximumVersion: version),
+                    [.send([0x20, 0x02, 0x00, 0x00]), .hold])
                 let client = try bench.client(
                     .tls(host: "127.0.0.1", port: Int(peer.port), options: try Fixture.trust()))
                 #expect(await client.received(4) == [0x20, 0x02, 0x00, 0x00])
@@ -350,7 +354,7 @@ struct ConnectorTLSTests {
         }
     }
 
-    @Test func SSL_CERT_FILE_is_the_system_store() async {
+    @Test func the_environment_may_name_the_system_store() async {
         await #expect(processExitsWith: .success) {
             let files = try Fixture.files()
             setenv("SSL_CERT_FILE", files.authority, 1)

@@ -118,7 +118,7 @@ extension TransportError.Evidence: CustomStringConvertible {
                 + (clean ? "" : ", not clean")
         case .reasonCode(let code, let name, let reasonString):
             let hex = String(code, radix: 16, uppercase: true)
-            return "0x\(hex.count < 2 ? "0" : "")\(hex) \(name)" 
+            return "0x\(hex.count < 2 ? "0" : "")\(hex) \(name)"
                 + (reasonString.map { ": \"\(Self.printable($0))\"" } ?? "")
         }
     }
