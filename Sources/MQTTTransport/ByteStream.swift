@@ -335,7 +335,9 @@ extension ByteStream: EventHandler {
                 return finish(error, lingers: false)
             }
         }
-        finish(endError(number), lingers: false)
+        // Our side says its close_notify too before it ends (RFC 8446, section 6.1).
+        let owesCloseNotify = tls?.isHandshakeComplete == true && !isWritingShutDown
+        finish(endError(number), lingers: number == nil && owesCloseNotify)
     }
 
     /// The name of an end that came from the socket itself.
