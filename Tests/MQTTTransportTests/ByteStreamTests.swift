@@ -279,24 +279,47 @@ struct ByteStreamTests {
         }
     }
 
-    /// The peer's alert is read although our write has met its RST.
-    @Test func a_write_to_a_reset_peer_is_no_signal_and_its_last_words_count() async throws {
+    /// The first to meet the RST is our write, which is no signal; what the peer said before still counts.
+    @Test func last_words_count_although_a_write_has_met_the_RST() async throws {
         try await Bench.run { bench in
-            // A WebSocket 1011 before the RST; SIGPIPE would end the process.
+            // SIGPIPE would end the process.
             let peer = try bench.peer([
-                .upgradeWebSocket, .expectCount(1), .send([0x88, 0x02, 0x03, 0xF3]), .reset,
+                .upgradeWebSocket, .pause(.milliseconds(20)), .send([0x88, 0x02, 0x03, 0xF3]), .reset,
             ])
             let client = try bench.client(.webSocket(host: "127.0.0.1", port: Int(peer.port))) {
                 event, stream in
                 guard event == .connected else { return }
-                stream.send([[0xC0, 0x00]])
-                // The loop is held up until the RST is here, so that the write comes before the read.
-                usleep(50_000)
+                // The loop is held up until the RST is here.
+                usleep(100_000)
                 stream.send([[0xC0, 0x00]])
             }
             let error = await client.end()
+            #expect(error?.code == .wsClosed)
+            #expect(error?.evidence == .webSocketClose(code: 1011, reason: "", clean: true))
             #expect(client.state.ends.count == 1)
-            #expect(error?.code == .tcpReset || error?.code == .wsClosed)
+        }
+    }
+
+    /// Without last words the RST itself is the reason, and not the end that reading finds after it.
+    @Test(arguments: [false, true])
+    func a_RST_that_a_write_has_met_is_a_RST(_ isTLS: Bool) async throws {
+        try await Bench.run { bench in
+            let peer = try bench.peer(
+                tls: isTLS ? try Fixture.server() : nil, [.send([0x20]), .pause(.milliseconds(20)), .reset])
+            let port = Int(peer.port)
+            let client = try bench.client(
+                isTLS
+                    ? .tls(host: "127.0.0.1", port: port, options: try Fixture.trust())
+                    : .tcp(host: "127.0.0.1", port: port)
+            ) { event, stream in
+                guard event == .received else { return }
+                usleep(100_000)
+                stream.send([[0xC0, 0x00]])
+            }
+            let error = await client.end()
+            #expect(error?.code == .tcpReset)
+            #expect(client.state.received == [0x20])
+            #expect(client.state.ends.count == 1)
         }
     }
 
@@ -358,24 +381,5 @@ struct ByteStreamTests {
             client.withStream { $0.abort(nil) }
             _ = await client.end()
         }
-    }
-
-    /// The processor time that a loop's thread uses while the test waits.
-    private func cpuTime(of loop: EventLoop, over duration: Duration) async -> Duration {
-        func used() async -> Duration {
-            await withCheckedContinuation { continuation in
-                loop.execute {
-                    var time = timespec()
-                    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
-                    continuation.resume(
-                        returning: .seconds(time.tv_sec) + .nanoseconds(Int64(time.tv_nsec)))
-                }
-            }
-        }
-        let before = await used()
-        await withCheckedContinuation { continuation in
-            loop.execute { _ = loop.schedule(at: loop.now + duration) { continuation.resume() } }
-        }
-        return await used() - before
     }
 }

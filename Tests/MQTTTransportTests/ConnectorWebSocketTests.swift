@@ -128,7 +128,8 @@ struct ConnectorWebSocketTests {
             for (script, code) in ends {
                 let peer = try ScriptedPeer(on: bench.peerLoop, scripts: [script])
                 let client = try bench.client(
-                    .webSocket(host: "127.0.0.1", port: Int(peer.port)), deadlines: .short)
+                    .webSocket(host: "127.0.0.1", port: Int(peer.port)),
+                    deadlines: code == .tcpSilent ? .silent : StageDeadlines())
                 let error = await client.outcome()
                 #expect(error?.stage == .webSocket)
                 #expect(error?.code == code)

@@ -38,9 +38,8 @@ struct Bench: Sendable {
 }
 
 extension StageDeadlines {
-    static let short = StageDeadlines(
-        resolve: .milliseconds(300), tcp: .milliseconds(300), tls: .milliseconds(300),
-        webSocket: .milliseconds(300))
+    /// For a peer whose opening handshake is known never to be answered.
+    static let silent = StageDeadlines(webSocket: .milliseconds(300))
 }
 
 /// A connector and then the owner of its stream; remembers all that it is told.
@@ -247,4 +246,23 @@ func afterHead(_ bytes: [UInt8]) -> [UInt8] {
 func unmasked(_ frame: [UInt8]) -> [UInt8] {
     guard frame.count >= 6 else { return [] }
     return frame[6...].enumerated().map { $1 ^ frame[2 + $0 % 4] }
+}
+
+/// The processor time that a loop's thread uses while the test waits.
+func cpuTime(of loop: EventLoop, over duration: Duration) async -> Duration {
+    func used() async -> Duration {
+        await withCheckedContinuation { continuation in
+            loop.execute {
+                var time = timespec()
+                clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+                continuation.resume(
+                    returning: .seconds(time.tv_sec) + .nanoseconds(Int64(time.tv_nsec)))
+            }
+        }
+    }
+    let before = await used()
+    await withCheckedContinuation { continuation in
+        loop.execute { _ = loop.schedule(at: loop.now + duration) { continuation.resume() } }
+    }
+    return await used() - before
 }
