@@ -29,7 +29,7 @@ struct SubscriptionTable {
     /// By Topic Filter without the ShareName.
     private var positions: [ExactString: Int] = [:]
     private var free: [Int] = []
-    private var trie = FilterTrie<Int>()
+    private var trie = FilterTrie()
 
     /// Adds the subscription, or replaces the session's former one with the same filter. Returns whether
     /// it is new.

@@ -7,7 +7,7 @@ struct SubscriptionRouter {
         var staged: [MessageBuffer.Incoming] = []
     }
 
-    private var trie = FilterTrie<Int>()
+    private var trie = FilterTrie()
     private var slots: [Int: Slot] = [:]
     private var lastSlot = 0
     private var dirty: [Int] = []

@@ -96,14 +96,14 @@ import Testing
 }
 
 @Suite struct FilterTrieTests {
-    private func matches(_ trie: FilterTrie<Int>, _ topic: String) -> [Int] {
+    private func matches(_ trie: FilterTrie, _ topic: String) -> [Int] {
         var found: [Int] = []
         trie.forEachMatch(topic) { found.append($0) }
         return found.sorted()
     }
 
     @Test func the_trie_finds_what_the_filters_match() throws {
-        var trie = FilterTrie<Int>()
+        var trie = FilterTrie()
         let filters = try Array(Set(TopicTests.matching.map(\.filter))).sorted().map { try TopicFilter($0) }
         for (index, filter) in filters.enumerated() { trie.insert(index, for: filter) }
         #expect(trie.count == filters.count)
@@ -114,7 +114,7 @@ import Testing
     }
 
     @Test func a_removed_filter_matches_no_more_and_the_others_stay() throws {
-        var trie = FilterTrie<Int>()
+        var trie = FilterTrie()
         let filters = try ["a/b", "a/b/#", "a/+", "a/b", "#", "+/b/c/d", "$share/g/a/b"].map {
             try TopicFilter($0)
         }
@@ -134,7 +134,7 @@ import Testing
     }
 
     @Test func a_value_inserted_twice_is_found_twice() throws {
-        var trie = FilterTrie<Int>()
+        var trie = FilterTrie()
         let filter = try TopicFilter("a/#")
         trie.insert(1, for: filter)
         trie.insert(1, for: filter)
@@ -144,7 +144,7 @@ import Testing
     }
 
     @Test func canonically_equivalent_filters_stay_apart() throws {
-        var trie = FilterTrie<Int>()
+        var trie = FilterTrie()
         trie.insert(1, for: try TopicFilter("caf\u{E9}"))
         trie.insert(2, for: try TopicFilter("cafe\u{301}"))
         #expect(matches(trie, "caf\u{E9}") == [1])
@@ -152,7 +152,7 @@ import Testing
     }
 
     @Test func a_removal_of_an_unknown_filter_changes_nothing() throws {
-        var trie = FilterTrie<Int>()
+        var trie = FilterTrie()
         trie.insert(1, for: try TopicFilter("a/b"))
         var isRemoved = trie.remove(1, for: try TopicFilter("a"))
         #expect(!isRemoved)
@@ -164,7 +164,7 @@ import Testing
     }
 
     @Test func tens_of_thousands_of_levels_are_no_danger() throws {
-        var trie = FilterTrie<Int>()
+        var trie = FilterTrie()
         let deep = String(repeating: "/", count: 65_535)
         trie.insert(1, for: try TopicFilter(deep))
         trie.insert(2, for: try TopicFilter("+/#"))
@@ -177,7 +177,7 @@ import Testing
     }
 
     @Test func freed_levels_are_used_again() throws {
-        var trie = FilterTrie<Int>()
+        var trie = FilterTrie()
         for round in 0..<50 {
             let filters = try (0..<20).map { try TopicFilter("r\(round)/\($0)/+/x") }
             for filter in filters { trie.insert(round, for: filter) }
