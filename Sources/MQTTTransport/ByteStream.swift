@@ -61,6 +61,8 @@ package final class ByteStream {
     package static let closeDeadline = Duration.seconds(2)
     /// Buffers above this size are given back when they are empty.
     private static let keptCapacity = 16 * 1024
+    /// Pongs are left out while more than this waits.
+    private static let replyLimit = 1 << 20
     /// Reads of one turn, for fairness among the connections of a loop.
     private static let readsPerTurn = 16
 
@@ -285,6 +287,9 @@ extension ByteStream: EventHandler {
         do throws(TransportError) {
             while let event = try webSocket?.next(in: &input, output: &plain, random: &loop.random) {
                 switch event {
+                // One Pong answers all Pings before it (RFC 6455, section 5.5.3): a peer that pings and never
+                // reads must not fill our memory.
+                case .ping: if pendingBytes > Self.replyLimit { plain.removeAll() } else { passDown() }
                 case .opened(let detail): passed(.webSocket, detail)
                 case .payload(let bytes): delegate?.stream(self, received: bytes)
                 case .ended(let error): webSocketEnded(error)

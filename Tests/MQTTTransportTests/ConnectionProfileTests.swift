@@ -31,7 +31,7 @@ struct ConnectionProfileTests {
         Valid("mqtts://broker.example", "broker.example", 8883, "mqtts://broker.example:8883"),
         Valid("ssl://broker.example:", "broker.example", 8883, "mqtts://broker.example:8883"),
         Valid("ws://broker.example", "broker.example", 80, "ws://broker.example:80/mqtt"),
-        Valid("wss://broker.example/", "broker.example", 443, "wss://broker.example:443/mqtt"),
+        Valid("wss://broker.example/", "broker.example", 443, "wss://broker.example:443/"),
         Valid(
             "WSS://broker.example:8084/a/b?c=d@e", "broker.example", 8084,
             "wss://broker.example:8084/a/b?c=d@e"),

@@ -100,7 +100,7 @@ extension ConnectionProfile {
 
     private static func webSocketPath(_ path: String) throws(ProfileError) -> String {
         if path.contains("#") { throw ProfileError("a WebSocket URL has no fragment (RFC 6455, section 3)") }
-        if path.isEmpty || path == "/" { return "/mqtt" }
+        if path.isEmpty { return "/mqtt" }
         return path.hasPrefix("/") ? path : "/" + path
     }
 

@@ -8,6 +8,8 @@ struct WebSocketStage {
         case opened(String)
         /// Bytes of MQTT, valid until the next call.
         case payload(UnsafeRawBufferPointer)
+        /// A Ping came; its Pong is in the output.
+        case ping
         /// The closing handshake is over, or the peer broke a rule: nothing more will come. What is left to be
         /// sent is in the output.
         case ended(TransportError)
@@ -166,8 +168,8 @@ struct WebSocketStage {
                 connection.close(.unsupportedData, maskingKey: random.next(), into: &output)
                 let firstBytes = TransportError.Evidence.firstBytes(Array(bytes.prefix(48)))
                 return .ended(TransportError(stage: .webSocket, code: .wsTextFrame, evidence: firstBytes))
-            case .ping, .pong:
-                break
+            case .ping: return .ping
+            case .pong: break
             case .closeReceived(let code, let reason):
                 let close = TransportError.Evidence.webSocketClose(
                     code: code.rawValue, reason: reason, clean: true)
