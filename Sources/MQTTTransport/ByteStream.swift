@@ -1,5 +1,3 @@
-internal import Glibc
-
 /// What the owner of a `ByteStream` hears, on the loop.
 package protocol ByteStreamDelegate: AnyObject {
     /// A stage of the stream's own has passed: TLS or WebSocket. When the last has, `isOpen` is true.
@@ -25,7 +23,7 @@ package final class ByteStream {
         case server(webSocket: Bool, path: String? = nil)
     }
 
-    private enum Phase {
+    enum Phase {
         /// TLS or the opening handshake is still going on.
         case establishing
         case open
@@ -43,28 +41,28 @@ package final class ByteStream {
     /// Whom we are connected to.
     package let peer: String
 
-    private let descriptor: Int32
-    private var phase = Phase.establishing
-    private let tls: TLSStage?
-    private var webSocket: WebSocketStage?
-    private var wire: [UInt8] = []
-    private var wireStart = 0
-    private var plain: [UInt8] = []
-    private var isFlushScheduled = false
-    private var isWritingShutDown = false
+    let descriptor: Int32
+    var phase = Phase.establishing
+    let tls: TLSStage?
+    var webSocket: WebSocketStage?
+    var wire: [UInt8] = []
+    var wireStart = 0
+    var plain: [UInt8] = []
+    var isFlushScheduled = false
+    var isWritingShutDown = false
     /// The peer has ended its direction while we close; ours is still to be written.
-    private var isDrainingOnly = false
+    var isDrainingOnly = false
     /// Why writing failed: reported only once reading has shown that the peer said nothing better.
-    private var writeError: Int32?
+    var writeError: Int32?
 
     /// How long a closing connection may take to say goodbye.
     package static let closeDeadline = Duration.seconds(2)
     /// Buffers above this size are given back when they are empty.
-    private static let keptCapacity = 16 * 1024
+    static let keptCapacity = 16 * 1024
     /// Pongs are left out while more than this waits.
-    private static let replyLimit = 1 << 20
+    static let replyLimit = 1 << 20
     /// Reads of one turn, for fairness among the connections of a loop.
-    private static let readsPerTurn = 16
+    static let readsPerTurn = 16
 
     /// Takes over a connected descriptor.
     ///
@@ -191,315 +189,8 @@ package final class ByteStream {
         if !wasTold { owner?.streamClosed(self, error) }
     }
 
-    private var isLingering: Bool {
+    var isLingering: Bool {
         if case .lingering = phase { return true }
         return false
-    }
-}
-
-// MARK: - Reading
-
-extension ByteStream: EventHandler {
-    package func readable() {
-        for _ in 0..<Self.readsPerTurn {
-            if case .closed = phase { return }
-            switch Socket.read(descriptor, into: loop.wireBuffer) {
-            case .bytes(let count):
-                if isLingering { continue }
-                receive(UnsafeMutableRawBufferPointer(rebasing: loop.wireBuffer.prefix(count)))
-                if count < loop.wireBuffer.count { return scheduleFlushIfPending() }
-            case .wouldBlock:
-                return scheduleFlushIfPending()
-            case .end:
-                return peerEnded(errno: nil)
-            case .failed(let number):
-                return peerEnded(errno: number)
-            }
-        }
-        scheduleFlushIfPending()
-    }
-
-    package func writable() {
-        flush()
-    }
-
-    private func receive(_ bytes: UnsafeMutableRawBufferPointer) {
-        if let tls {
-            tls.receive(UnsafeRawBufferPointer(bytes))
-            advanceTLS()
-        } else {
-            receivePlain(bytes)
-        }
-    }
-
-    /// Moves the TLS handshake on, then hands up what can be decrypted.
-    private func advanceTLS() {
-        guard let tls else { return }
-        do throws(TransportError) {
-            if !tls.isHandshakeComplete {
-                let isComplete = try tls.handshake()
-                tls.drain(into: &wire)
-                guard isComplete else { return }
-                passed(.tls, tls.summary)
-                startWebSocket()
-            }
-            reading: while !isFinished {
-                switch try tls.read(into: loop.plainBuffer) {
-                case .bytes(let count):
-                    receivePlain(UnsafeMutableRawBufferPointer(rebasing: loop.plainBuffer.prefix(count)))
-                case .needsMore:
-                    break reading
-                case .closed:
-                    tls.drain(into: &wire)
-                    return peerEnded(errno: nil)
-                }
-            }
-            // Reading may have produced an answer: a KeyUpdate, an alert.
-            tls.drain(into: &wire)
-        } catch {
-            // The alert that says why goes out before we leave.
-            tls.drain(into: &wire)
-            finish(error, lingers: true)
-        }
-    }
-
-    /// Whether incoming bytes no longer matter.
-    private var isFinished: Bool {
-        switch phase {
-        case .establishing, .open, .closing: false
-        case .lingering, .closed: true
-        }
-    }
-
-    private func startWebSocket() {
-        // The owner may have ended the stream when it heard of TLS.
-        guard webSocket != nil, !isFinished else { return }
-        webSocket?.start(into: &plain)
-        passDown()
-    }
-
-    private func receivePlain(_ bytes: UnsafeMutableRawBufferPointer) {
-        if webSocket == nil {
-            delegate?.stream(self, received: UnsafeRawBufferPointer(bytes))
-            return
-        }
-        var input = bytes
-        do throws(TransportError) {
-            while let event = try webSocket?.next(in: &input, output: &plain, random: &loop.random) {
-                switch event {
-                // One Pong answers all Pings before it (RFC 6455, section 5.5.3): a peer that pings and never
-                // reads must not fill our memory.
-                case .ping: if pendingBytes > Self.replyLimit { plain.removeAll() } else { passDown() }
-                case .opened(let detail): passed(.webSocket, detail)
-                case .payload(let bytes): delegate?.stream(self, received: bytes)
-                case .ended(let error): webSocketEnded(error)
-                }
-                if isFinished { return }
-            }
-            passDown()
-        } catch {
-            passDown()
-            finish(error, lingers: true)
-        }
-    }
-
-    private func webSocketEnded(_ error: TransportError) {
-        passDown()
-        if case .closing = phase {
-            // Our Close has been answered: the client's part is over (RFC 6455, section 7.1.1).
-            shutDownWriting()
-            flush()
-        } else {
-            finish(error, lingers: true)
-        }
-    }
-
-    private func passed(_ stage: ConnectionStage, _ detail: String) {
-        let isLast = stage == .webSocket || webSocket == nil
-        if isLast, case .establishing = phase { phase = .open }
-        delegate?.stream(self, passed: stage, detail: detail)
-    }
-
-    private func peerEnded(errno number: Int32?) {
-        switch phase {
-        case .closed: return
-        case .lingering: return release(reset: false)
-        case .closing:
-            guard number == nil, writeError == nil, pendingBytes > 0 else { break }
-            // What is queued still goes out; reading would find the same end again and again.
-            isDrainingOnly = true
-            return loop.setInterest(descriptor, readable: false, writable: true)
-        case .establishing, .open: break
-        }
-        // A write may have been the first to meet the RST; the read then sees nothing but an end.
-        let number = number ?? writeError
-        if let tls, number == nil, !tls.isHandshakeComplete {
-            // A record that was cut off says more than the end itself.
-            tls.receivedEOF()
-            do throws(TransportError) { _ = try tls.handshake() } catch {
-                return finish(error, lingers: false)
-            }
-        }
-        // Our side says its close_notify too before it ends (RFC 8446, section 6.1).
-        let owesCloseNotify = tls?.isHandshakeComplete == true && !isWritingShutDown
-        finish(endError(number), lingers: number == nil && owesCloseNotify)
-    }
-
-    /// The name of an end that came from the socket itself.
-    private func endError(_ number: Int32?) -> TransportError {
-        let evidence: TransportError.Evidence = number.map { .errno($0) } ?? .none
-        if let tls, !tls.isHandshakeComplete {
-            let code: FailureCode = number == nil ? .tlsEOF : .tlsResetAfterHello
-            return TransportError(stage: .tls, code: code, evidence: evidence)
-        }
-        let stage: ConnectionStage = isOpen ? .established : .webSocket
-        if number == nil, webSocket?.isOpen == true {
-            let close = TransportError.Evidence.webSocketClose(code: 1006, reason: "", clean: false)
-            return TransportError(stage: stage, code: .wsClosed, evidence: close)
-        }
-        switch number {
-        case nil: return TransportError(stage: stage, code: .tcpClosed, evidence: evidence)
-        case ECONNRESET?, EPIPE?: return TransportError(stage: stage, code: .tcpReset, evidence: evidence)
-        case ETIMEDOUT?: return TransportError(stage: stage, code: .tcpTimeout, evidence: evidence)
-        case .some: return TransportError(stage: stage, code: .tcpFailed, evidence: evidence)
-        }
-    }
-}
-
-// MARK: - Writing and ending
-
-extension ByteStream {
-    /// Hands `plain` to the layer below.
-    private func passDown() {
-        if plain.isEmpty { return }
-        if tls == nil {
-            if pendingBytes == 0 {
-                wire.removeAll(keepingCapacity: true)
-                wireStart = 0
-                swap(&wire, &plain)
-            } else {
-                wire.append(contentsOf: plain)
-            }
-        } else {
-            var bytes: [UInt8] = []
-            swap(&bytes, &plain)
-            bytes.withUnsafeBytes { encrypt($0) }
-            swap(&bytes, &plain)
-        }
-        plain.removeAll(keepingCapacity: plain.capacity <= Self.keptCapacity)
-    }
-
-    private func encrypt(_ bytes: UnsafeRawBufferPointer) {
-        guard let tls else { return }
-        do throws(TransportError) {
-            try tls.write(bytes)
-            tls.drain(into: &wire)
-        } catch {
-            // Not at once: the owner is inside `send`, with its buffer lent to us.
-            loop.flushAtEndOfTurn { [self] in finish(error, lingers: true) }
-        }
-    }
-
-    private func scheduleFlushIfPending() {
-        if pendingBytes > 0 { scheduleFlush() }
-    }
-
-    private func scheduleFlush() {
-        if isFlushScheduled { return }
-        isFlushScheduled = true
-        loop.flushAtEndOfTurn { [self] in
-            isFlushScheduled = false
-            flush()
-        }
-    }
-
-    private func flush() {
-        if case .closed = phase { return }
-        if writeError != nil { return }
-        while pendingBytes > 0 {
-            let result = wire.withUnsafeBytes { bytes in
-                Socket.write(descriptor, UnsafeRawBufferPointer(rebasing: bytes[wireStart...]))
-            }
-            switch result {
-            case .bytes(let count):
-                wireStart += count
-            case .wouldBlock:
-                compact()
-                loop.setInterest(descriptor, readable: !isDrainingOnly, writable: true)
-                return
-            case .failed(let number) where isDrainingOnly:
-                return finish(endError(number), lingers: false)
-            case .failed(let number):
-                // The peer's last words may still be in our receive buffer: reading goes on until it ends too.
-                writeError = number
-                loop.setInterest(descriptor, writable: false)
-                return
-            }
-        }
-        wire.removeAll(keepingCapacity: wire.capacity <= Self.keptCapacity)
-        wireStart = 0
-        loop.setInterest(descriptor, readable: !isDrainingOnly, writable: false)
-        if isWritingShutDown { Socket.shutdownWriting(descriptor) }
-        if isDrainingOnly { return finish(nil, lingers: false) }
-        if isOpen { delegate?.streamFlushed(self) }
-    }
-
-    /// Keeps a slow peer's queue from growing at its front.
-    private func compact() {
-        guard wireStart > 1 << 20, wireStart > wire.count / 2 else { return }
-        wire.removeSubrange(..<wireStart)
-        wireStart = 0
-    }
-
-    /// FIN, after close_notify and everything that is queued.
-    private func shutDownWriting() {
-        if isWritingShutDown { return }
-        isWritingShutDown = true
-        if let tls {
-            tls.close()
-            tls.drain(into: &wire)
-        }
-    }
-
-    /// Tells the owner, and ends the connection.
-    ///
-    /// - Parameter lingers: there are last words to be sent: an alert, a Close frame.
-    private func finish(_ error: TransportError?, lingers: Bool) {
-        if isFinished { return }
-        let owner = delegate
-        delegate = nil
-        var error = error
-        if case .closing = phase { error = nil }
-        if lingers, writeError == nil {
-            if case .closing(let timer) = phase { loop.cancel(timer) }
-            phase = .lingering(startTimer { $0.release(reset: false) })
-            shutDownWriting()
-            flush()
-        } else {
-            release(reset: false)
-        }
-        if error?.hop == nil { error?.hop = peer }
-        owner?.streamClosed(self, error)
-    }
-
-    private func startTimer(_ body: @escaping (ByteStream) -> Void) -> EventLoop.TimerIdentifier {
-        loop.schedule(at: loop.now + Self.closeDeadline) { [weak self] in
-            if let self { body(self) }
-        }
-    }
-
-    private func release(reset: Bool) {
-        switch phase {
-        case .closed: return
-        case .closing(let timer), .lingering(let timer): loop.cancel(timer)
-        case .establishing, .open: break
-        }
-        phase = .closed
-        delegate = nil
-        loop.unregister(descriptor)
-        if reset { Socket.reset(descriptor) } else { Socket.close(descriptor) }
-        wire = []
-        wireStart = 0
-        plain = []
     }
 }
