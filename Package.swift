@@ -12,8 +12,8 @@ let strict: [SwiftSetting] = [
     .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
 ]
 
-func module(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
-    .target(name: name, dependencies: dependencies, swiftSettings: strict)
+func module(_ name: String, _ dependencies: [Target.Dependency], path: String? = nil) -> Target {
+    .target(name: name, dependencies: dependencies, path: path, swiftSettings: strict)
 }
 
 func program(_ name: String, _ dependencies: [Target.Dependency], path: String? = nil) -> Target {
@@ -46,10 +46,11 @@ let package = Package(
         module("MQTTLoopback", ["MQTTTransport", "MQTTCore", "CTraversalOpenSSL", "CTraversalShims"]),
 
         program("wsprobe", ["MQTTProbe"]),
-        program("mqtt-sensor", ["MQTTTraversal"], path: "Examples/Sensor"),
-        program("mqtt-fan", ["MQTTTraversal"], path: "Examples/Fan"),
-        program("mqtt-dashboard", ["MQTTTraversal"], path: "Examples/Dashboard"),
-        program("mqtt-demo", ["MQTTTraversal", "MQTTLoopback"], path: "Examples/Demo"),
+        module("MQTTExampleSupport", ["MQTTTraversal"], path: "Examples/Support"),
+        program("mqtt-sensor", ["MQTTTraversal", "MQTTExampleSupport"], path: "Examples/Sensor"),
+        program("mqtt-fan", ["MQTTTraversal", "MQTTExampleSupport"], path: "Examples/Fan"),
+        program("mqtt-dashboard", ["MQTTTraversal", "MQTTExampleSupport"], path: "Examples/Dashboard"),
+        program("mqtt-demo", ["MQTTTraversal", "MQTTLoopback", "MQTTExampleSupport"], path: "Examples/Demo"),
 
         tests("MQTTCoreTests", ["MQTTCore"]),
         tests("WebSocketCoreTests", ["WebSocketCore"]),
@@ -58,6 +59,7 @@ let package = Package(
         tests(
             "MQTTLoopbackTests",
             ["MQTTTraversal", "MQTTLoopback", "MQTTTransport", "MQTTCore", "CTraversalOpenSSL"]),
+        tests("ExamplesTests", ["MQTTExampleSupport", "MQTTTraversal"]),
         tests("ScenarioTests", ["MQTTTraversal", "MQTTLoopback", "MQTTTransport", "MQTTCore"]),
     ],
     swiftLanguageModes: [.v6]
