@@ -96,7 +96,7 @@ final class Display {
     }
 
     private func readKeys() {
-        let source = DispatchSource.makeReadSource(fileDescriptor: STDIN_FILENO)
+        let source = DispatchSource.makeReadSource(fileDescriptor: STDIN_FILENO, queue: .main)
         source.setEventHandler { [continuation] in
             var bytes = [UInt8](repeating: 0, count: 64)
             let count = read(STDIN_FILENO, &bytes, bytes.count)
