@@ -37,15 +37,11 @@ package struct ExampleCommand: Sendable {
     /// error, with exit code 64 (`EX_USAGE`).
     package func parseOrExit<Settings>(_ settings: (ExampleOptions) throws(UsageError) -> Settings) -> Settings {
         let arguments = Array(CommandLine.arguments.dropFirst())
-        if arguments.contains("--help") || arguments.contains("-h") {
-            print(help)
-            exit(0)
-        }
+        if arguments.contains("--help") || arguments.contains("-h") { exit(printing: help) }
         do throws(UsageError) {
             return try settings(parse(arguments, password: getenv("MQTT_PASSWORD").map { String(cString: $0) }))
         } catch {
-            printError("\(name): \(error.description)\nTry: \(name) --help")
-            exit(64)
+            exit(name, misusedBy: error)
         }
     }
 
@@ -171,4 +167,15 @@ package struct UsageError: Error, Hashable, CustomStringConvertible {
     package let description: String
 
     package init(_ description: String) { self.description = description }
+}
+
+package func exit(printing help: String) -> Never {
+    print(help)
+    exit(0)
+}
+
+/// Tells the mistake on standard error; exit code 64 is `EX_USAGE`.
+package func exit(_ name: String, misusedBy error: UsageError) -> Never {
+    printError("\(name): \(error.description)\nTry: \(name) --help")
+    exit(64)
 }
