@@ -36,6 +36,18 @@ public struct ConnectOutcome: Sendable, Hashable {
     public var limits: ServerLimits
     /// The properties of CONNACK (5.0).
     public var properties: Properties
+
+    /// An outcome made by hand, for a program's own tests.
+    public init(
+        profile: ConnectionProfile, sessionPresent: Bool = false, clientID: String,
+        limits: ServerLimits = ServerLimits(), properties: Properties = Properties()
+    ) {
+        self.profile = profile
+        self.sessionPresent = sessionPresent
+        self.clientID = clientID
+        self.limits = limits
+        self.properties = properties
+    }
 }
 
 /// What the server grants (5.0, section 3.2.2.3); under 3.1.1 everything that the protocol has.
@@ -51,6 +63,9 @@ public struct ServerLimits: Sendable, Hashable {
     public var subscriptionIdentifiersAvailable: Bool
     /// The keep-alive that the server imposes; nil where it takes ours.
     public var keepAlive: Duration?
+
+    /// The limits of a server that names none.
+    public init() { self.init(NegotiatedLimits()) }
 
     init(_ limits: NegotiatedLimits) {
         maximumQoS = limits.maximumQoS
