@@ -57,9 +57,14 @@ let package = Package(
         tests("MQTTTransportTests", ["MQTTTransport", "MQTTLoopback"]),
         tests("MQTTTraversalTests", ["MQTTTraversal", "MQTTTransport", "MQTTCore"]),
         tests(
+            "ExamplesTests",
+            [
+                "MQTTExampleSupport", "MQTTTraversal", "MQTTTransport", "MQTTLoopback",
+                "mqtt-sensor", "mqtt-fan", "mqtt-dashboard", "mqtt-demo",
+            ]),
+        tests(
             "MQTTLoopbackTests",
             ["MQTTTraversal", "MQTTLoopback", "MQTTTransport", "MQTTCore", "CTraversalOpenSSL"]),
-        tests("ExamplesTests", ["MQTTExampleSupport", "MQTTTraversal"]),
         tests("ScenarioTests", ["MQTTTraversal", "MQTTLoopback", "MQTTTransport", "MQTTCore"]),
     ],
     swiftLanguageModes: [.v6]

@@ -14,7 +14,8 @@ final class Display {
     /// What the user does.
     let inputs: AsyncStream<Input>
 
-    private let isTerminal = isatty(STDOUT_FILENO) == 1 && getenv("TERM").map { strcmp($0, "dumb") != 0 } ?? true
+    private let isTerminal =
+        isatty(STDOUT_FILENO) == 1 && getenv("TERM").map { strcmp($0, "dumb") != 0 } ?? true
     private let hasKeys: Bool
     private let screen: DashboardScreen
     private let continuation: AsyncStream<Input>.Continuation

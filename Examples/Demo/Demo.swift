@@ -66,13 +66,17 @@ final class Demo {
         temperatures = try await client.subscribe(to: "\(prefix)/sensors/+/temperature", qos: .atLeastOnce)
         statuses = try await client.subscribe(to: "\(prefix)/sensors/+/status", qos: .atLeastOnce)
         commander = client
-        say("8084 → connected to \(outcome.profile), certificate verified, MQTT \(version == .v5 ? "5.0" : "3.1.1")\n")
+        say(
+            "8084 → connected to \(outcome.profile), certificate verified, MQTT \(version == .v5 ? "5.0" : "3.1.1")\n"
+        )
     }
 
     private func showReadings() async throws {
         try await startSensor("kitchen", reading: "22.8")
         try await startSensor("office", reading: "21.4")
-        try await watch(temperatures) { $0.sensors.count == 2 && $0.sensors.allSatisfy { $0.temperature != nil } }
+        try await watch(temperatures) {
+            $0.sensors.count == 2 && $0.sensors.allSatisfy { $0.temperature != nil }
+        }
         try await watch(statuses) { $0.sensors.allSatisfy { $0.isOnline == true } }
         guard dashboard.sensors.map(\.name) == ["kitchen", "office"],
             dashboard.sensors.map(\.temperature) == [22.8, 21.4]
@@ -118,12 +122,15 @@ final class Demo {
     ) throws -> MQTTClient {
         // Trusts the authority that the broker has made for itself, and nobody else.
         var profile = try broker.profile(kind)
+        // The certificate is for this address too; `localhost` may have a second one that tells another story.
+        profile.host = "127.0.0.1"
         // Long enough for this machine, short enough for a demo.
         profile.deadlines.tcp = .seconds(1)
         let client = MQTTClient(
             profile: profile,
             // What drops stays away, so that there is something to see.
-            configuration: ClientConfiguration(version: version, clientID: clientID, will: will, reconnect: .never))
+            configuration: ClientConfiguration(
+                version: version, clientID: clientID, will: will, reconnect: .never))
         clients.append(client)
         return client
     }
@@ -142,11 +149,15 @@ final class Demo {
 
     private func show(_ title: String) {
         say(title)
-        for line in DashboardScreen(isStyled: false, showsKeys: false).lines(dashboard) { say("    " + line) }
+        for line in DashboardScreen(isStyled: false, showsKeys: false).lines(dashboard) {
+            say(line.isEmpty ? "" : "    " + line)
+        }
         say("")
     }
 
-    private func step(_ name: String, _ body: @escaping @MainActor @Sendable () async throws -> Void) async throws {
+    private func step(_ name: String, _ body: @escaping @MainActor @Sendable () async throws -> Void)
+        async throws
+    {
         do {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { try await body() }

@@ -11,7 +11,8 @@ let command = ExampleCommand(
 let (options, topic, interval) = command.parseOrExit { options throws(UsageError) in
     let name = options.operand ?? ""
     try ExampleOptions.check(level: name, "NAME")
-    guard let seconds = plainDecimal(options.values["--interval"] ?? "2"), (0.1...86400).contains(seconds) else {
+    guard let seconds = plainDecimal(options.values["--interval"] ?? "2"), (0.1...86400).contains(seconds)
+    else {
         throw UsageError("--interval isn't a number of seconds from 0.1 to 86400")
     }
     return (options, "\(options.prefix ?? "")/sensors/\(name)", Duration.seconds(seconds))

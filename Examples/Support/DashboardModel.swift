@@ -122,7 +122,8 @@ package final class DashboardModel {
 
     private func update(_ name: String, _ change: (inout Sensor) -> Void) {
         // MQTT compares bytes: names that only look alike are two sensors.
-        let index = sensors.firstIndex { !$0.name.utf8.lexicographicallyPrecedes(name.utf8) } ?? sensors.endIndex
+        let index =
+            sensors.firstIndex { !$0.name.utf8.lexicographicallyPrecedes(name.utf8) } ?? sensors.endIndex
         if index == sensors.endIndex || !sensors[index].name.utf8.elementsEqual(name.utf8) {
             sensors.insert(Sensor(name: name), at: index)
         }

@@ -17,10 +17,15 @@ package struct DashboardScreen {
         var lines = [
             Line("Connection  \(Self.text(model.connection))", .bold),
             Line("Prefix      \(model.prefix)"),
-            Line("Last error  \(model.lastError.map(printable) ?? "none")", model.lastError == nil ? .grey : .plain),
+            Line(
+                "Last error  \(model.lastError.map(printable) ?? "none")",
+                model.lastError == nil ? .grey : .plain),
             Line(""),
         ]
-        var end = [Line(""), Line("Fan         \(Self.text(model.fan))\(model.fanIsMissing ? " – no fan listens" : "")")]
+        var end = [
+            Line(""),
+            Line("Fan         \(Self.text(model.fan))\(model.fanIsMissing ? " – no fan listens" : "")"),
+        ]
         if showsKeys {
             let toggle = model.isConnected ? "f toggles the fan" : "f works once connected"
             end += [Line(""), Line("\(toggle), q quits", .grey)]

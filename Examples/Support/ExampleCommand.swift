@@ -35,11 +35,14 @@ package struct ExampleCommand: Sendable {
 
     /// Reads this process's arguments. `--help` prints the help and exits 0; a mistake is told on standard
     /// error, with exit code 64 (`EX_USAGE`).
-    package func parseOrExit<Settings>(_ settings: (ExampleOptions) throws(UsageError) -> Settings) -> Settings {
+    package func parseOrExit<Settings>(_ settings: (ExampleOptions) throws(UsageError) -> Settings)
+        -> Settings
+    {
         let arguments = Array(CommandLine.arguments.dropFirst())
         if arguments.contains("--help") || arguments.contains("-h") { exit(printing: help) }
         do throws(UsageError) {
-            return try settings(parse(arguments, password: getenv("MQTT_PASSWORD").map { String(cString: $0) }))
+            return try settings(
+                parse(arguments, password: getenv("MQTT_PASSWORD").map { String(cString: $0) }))
         } catch {
             exit(name, misusedBy: error)
         }
@@ -145,7 +148,9 @@ package struct ExampleCommand: Sendable {
     private func assign(_ positional: [String], url: String?) throws(UsageError) -> (String, String?) {
         var rest = positional
         var url = url
-        if url == nil, let index = rest.firstIndex(where: { $0.contains("://") }) { url = rest.remove(at: index) }
+        if url == nil, let index = rest.firstIndex(where: { $0.contains("://") }) {
+            url = rest.remove(at: index)
+        }
         var operandValue: String?
         if let operand {
             guard !rest.isEmpty else { throw UsageError("\(operand) is missing") }
@@ -155,7 +160,8 @@ package struct ExampleCommand: Sendable {
         if let extra = rest.first {
             // Whatever it is, it may hold a password.
             throw UsageError(
-                extra.contains("://") ? "there is more than one URL" : "\"\(extra)\" is one argument too many")
+                extra.contains("://") ? "there is more than one URL" : "\"\(extra)\" is one argument too many"
+            )
         }
         guard let url else { throw UsageError("the broker's URL is missing, such as mqtts://broker.example") }
         return (url, operandValue)

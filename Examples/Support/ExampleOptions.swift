@@ -33,7 +33,8 @@ package struct ExampleOptions: Sendable {
     package static func check(level: String, _ what: String) throws(UsageError) {
         guard !level.isEmpty else { throw UsageError("\(what) is empty") }
         guard level.unicodeScalars.allSatisfy({ $0 != "/" && $0 != "+" && $0 != "#" && !$0.isControl }) else {
-            throw UsageError("\(what) becomes one level of a topic: it can't hold / + # or control characters")
+            throw UsageError(
+                "\(what) becomes one level of a topic: it can't hold / + # or control characters")
         }
         guard level.utf8.count <= 256 else { throw UsageError("\(what) is longer than 256 bytes") }
     }
@@ -42,7 +43,9 @@ package struct ExampleOptions: Sendable {
         for level in prefix.split(separator: "/", omittingEmptySubsequences: false) {
             try check(level: String(level), "a level of --prefix")
         }
-        guard !prefix.hasPrefix("$") else { throw UsageError("--prefix begins with $, which brokers keep to themselves") }
+        guard !prefix.hasPrefix("$") else {
+            throw UsageError("--prefix begins with $, which brokers keep to themselves")
+        }
         guard prefix.utf8.count <= 1024 else { throw UsageError("--prefix is longer than 1024 bytes") }
     }
 
@@ -72,7 +75,9 @@ package struct ExampleOptions: Sendable {
             let byte = getc(stream)
             guard byte != EOF, byte != 0x0A else { break }
             // A password has a length of two bytes in CONNECT (3.1.3.6).
-            guard line.count < 65535 else { throw UsageError("the password in \(file) is longer than 65535 bytes") }
+            guard line.count < 65535 else {
+                throw UsageError("the password in \(file) is longer than 65535 bytes")
+            }
             line.append(UInt8(truncatingIfNeeded: byte))
         }
         if line.last == 0x0D { line.removeLast() }
