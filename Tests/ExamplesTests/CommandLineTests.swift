@@ -112,7 +112,7 @@ import Testing
         #expect(Self.sensor.help.contains(option))
     }
 
-    @Test(arguments: ["", "a/b", "+", "a#", "a\u{0}", "a\u{1B}[2J"])
+    @Test(arguments: ["", "a/b", "+", "a#", "a\u{1}", "a\u{1B}[2J"])
     func a_level_of_a_topic_is_checked(_ level: String) {
         #expect(throws: UsageError.self) { try ExampleOptions.check(level: level, "NAME") }
     }
