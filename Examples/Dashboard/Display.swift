@@ -105,9 +105,7 @@ final class Display {
                 if count == 0 { source.cancel() }
                 return
             }
-            // Arrow and function keys are sequences after ESC.
-            if bytes[0] == 0x1B { return }
-            for byte in bytes.prefix(count) { continuation.yield(.key(Character(Unicode.Scalar(byte)))) }
+            for key in keys(in: Array(bytes.prefix(count))) { continuation.yield(.key(key)) }
         }
         source.resume()
         keyboard = source
