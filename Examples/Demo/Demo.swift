@@ -30,7 +30,11 @@ final class Demo {
         let began = ContinuousClock.now
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await self.play() }
-            group.addTask { for await _ in signals { throw StepFailed(step: "all", reason: "interrupted") } }
+            group.addTask {
+                for await _ in signals {
+                    throw StepFailed(step: "the demo", reason: "interrupted by a signal")
+                }
+            }
             defer { group.cancelAll() }
             try await group.next()
         }

@@ -17,11 +17,11 @@ package struct DashboardScreen {
         var lines = [
             Line("Connection  \(Self.text(model.connection))", .bold),
             Line("Prefix      \(model.prefix)"),
-            Line(
-                "Last error  \(model.lastError.map(printable) ?? "none")",
-                model.lastError == nil ? .grey : .plain),
-            Line(""),
         ]
+        let style = model.lastError == nil ? Line.Style.grey : .plain
+        lines += Self.wrapped("Last error  \(model.lastError.map(printable) ?? "none")", columns)
+            .map { Line($0, style) }
+        lines.append(Line(""))
         var end = [
             Line(""),
             Line("Fan         \(Self.text(model.fan))\(model.fanIsMissing ? " – no fan listens" : "")"),
@@ -46,6 +46,22 @@ package struct DashboardScreen {
     /// What a file, which can't be redrawn, still needs to hear: the lines that weren't there before.
     package static func news(in lines: [String], since old: [String]) -> [String] {
         lines.filter { !$0.isEmpty && !old.contains($0) }
+    }
+
+    /// Breaks a line between words: the advice at an error's end is worth further lines.
+    private static func wrapped(_ text: String, _ columns: Int) -> [String] {
+        let words = text.split(separator: " ", omittingEmptySubsequences: false)
+        var lines: [String] = []
+        var line = String(words[0])
+        for word in words.dropFirst() {
+            if line.count + 1 + word.count <= columns {
+                line += " " + word
+            } else {
+                lines.append(line)
+                line = String(repeating: " ", count: 12) + word
+            }
+        }
+        return lines + [line]
     }
 
     private static func text(_ connection: DashboardModel.Connection) -> String {

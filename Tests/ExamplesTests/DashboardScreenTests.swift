@@ -1,4 +1,5 @@
 import MQTTExampleSupport
+import MQTTTransport
 import MQTTTraversal
 import Testing
 
@@ -57,6 +58,16 @@ import Testing
                 "attic      -3.3 °C", "kitchen    22.8 °C …", "and 2 more",
                 "", "Fan         OFF",
             ])
+    }
+
+    @Test func an_error_is_told_to_its_end() {
+        let error = MQTTError(.tcpReset, stage: .established, "Connection reset by peer")
+        model.receive(.interrupted(error))
+        #expect(plain.lines(model)[2] == "Last error  \(error)")
+        let lines = plain.lines(model, columns: 50)
+        #expect(lines[2] == "Last error  tcp.reset at established: Connection")
+        #expect(lines[3].hasPrefix("            reset by peer. "))
+        #expect(lines.allSatisfy { $0.count <= 50 && !$0.contains("…") || $0 == "Waiting for data…" })
     }
 
     @Test func names_from_the_network_cannot_move_the_cursor() {
