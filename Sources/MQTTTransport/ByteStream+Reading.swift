@@ -26,6 +26,10 @@ extension ByteStream: EventHandler {
         flush()
     }
 
+    package func loopEnded() {
+        release(reset: false)
+    }
+
     func receive(_ bytes: UnsafeMutableRawBufferPointer) {
         if let tls {
             tls.receive(UnsafeRawBufferPointer(bytes))

@@ -273,6 +273,10 @@ private final class TCPAttempt: EventHandler {
 
     func readable() {}
 
+    func loopEnded() {
+        cancel()
+    }
+
     func writable() {
         finish(errno: Socket.pendingError(descriptor))
     }

@@ -96,6 +96,10 @@ package final class Listener: EventHandler {
 
     package func writable() {}
 
+    package func loopEnded() {
+        close()
+    }
+
     private func acceptFailed(_ number: Int32) {
         switch number {
         case EMFILE, ENFILE, ENOBUFS, ENOMEM:

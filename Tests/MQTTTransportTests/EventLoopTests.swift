@@ -167,6 +167,7 @@ struct EventLoopTests {
         init(_ onReadable: @escaping () -> Void) { self.onReadable = onReadable }
         func readable() { onReadable() }
         func writable() {}
+        func loopEnded() {}
     }
 
     /// Two descriptors are reported in one turn; the handler of the first gives the second's number to another.

@@ -7,6 +7,8 @@ package protocol EventHandler: AnyObject {
     func readable()
     /// The descriptor can be written to; a pending connect has ended.
     func writable()
+    /// The loop has ended: nothing will be told any more, and what belongs to the descriptor is to be let go of.
+    func loopEnded()
 }
 
 /// One thread that owns sockets, timers and all protocol state (epoll, eventfd, timerfd).
@@ -219,10 +221,12 @@ package final class EventLoop: @unchecked Sendable {
         }
     }
 
-    /// Handlers hold the loop and the loop holds them: an end of the thread ends that, and with it their
+    /// Handlers hold the loop and their owners, who hold them: the end of the thread ends that, and with it their
     /// descriptors.
     private func forgetAll() {
+        let handlers = registrations.values.map(\.handler)
         registrations = [:]
+        for handler in handlers { handler.loopEnded() }
         timers = TimerQueue()
         flushes = []
     }
