@@ -1,10 +1,11 @@
+import Dispatch
 import Glibc
 import MQTTLoopback
 import MQTTTraversal
 import Testing
 
 /// What clients other than ours see, byte by byte, and what is left when the broker has gone.
-@Suite struct LoopbackBrokerWireTests {
+@Suite(.timeLimit(.minutes(1))) struct LoopbackBrokerWireTests {
     @Test(
         arguments: [
             // Some clients offer none; selecting one all the same would break their handshake.
@@ -26,7 +27,7 @@ import Testing
                 GET \(path) HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r
                 Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\(offer)\r\n
                 """.utf8))
-        let answer = socket.read { $0.suffix(4) == Array("\r\n\r\n".utf8)[...] }
+        let answer = await socket.read { $0.suffix(4) == Array("\r\n\r\n".utf8)[...] }
         let lines = String(decoding: answer, as: UTF8.self).split(separator: "\r\n")
         #expect(lines.first?.hasPrefix(status) == true)
         #expect(
@@ -49,13 +50,13 @@ import Testing
                 GET /mqtt HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r
                 Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n
                 """.utf8))
-        _ = socket.read { $0.suffix(4) == Array("\r\n\r\n".utf8)[...] }
+        _ = await socket.read { $0.suffix(4) == Array("\r\n\r\n".utf8)[...] }
         // One masked (key 0) message: CONNECT (3.1.1, Clean Session, client identifier "c"), PINGREQ, PINGREQ.
         let packets: [UInt8] =
             [0x10, 13, 0, 4, 0x4D, 0x51, 0x54, 0x54, 4, 2, 0, 0, 0, 1, 0x63] + [0xC0, 0, 0xC0, 0]
         socket.send([0x82, 0x80 | UInt8(packets.count), 0, 0, 0, 0] + packets)
         let expected: [UInt8] = [0x82, 4, 0x20, 2, 0, 0, 0x82, 2, 0xD0, 0, 0x82, 2, 0xD0, 0]
-        #expect(socket.read { $0.count >= expected.count } == expected)
+        #expect(await socket.read { $0.count >= expected.count } == expected)
         socket.close()
         await broker.stop()
     }
@@ -67,9 +68,9 @@ import Testing
         let deaf = try RawSocket(port: try #require(broker.ports[.tcp]), receiveBuffer: 4096)
         // CONNECT (3.1.1, Clean Session, client identifier "d"); SUBSCRIBE to "#", QoS 0.
         deaf.send([0x10, 13, 0, 4, 0x4D, 0x51, 0x54, 0x54, 4, 2, 0, 0, 0, 1, 0x64])
-        #expect(deaf.read { $0.count >= 4 } == [0x20, 2, 0, 0])
+        #expect(await deaf.read { $0.count >= 4 } == [0x20, 2, 0, 0])
         deaf.send([0x82, 6, 0, 1, 0, 1, 0x23, 0])
-        #expect(deaf.read { $0.count >= 5 } == [0x90, 3, 0, 1, 0])
+        #expect(await deaf.read { $0.count >= 5 } == [0x90, 3, 0, 1, 0])
 
         let sender = MQTTClient(profile: try broker.profile(.tcp))
         try await sender.connect()
@@ -80,7 +81,7 @@ import Testing
 
         // Once it reads, it gets what was kept, whole: a fixed header of 4 bytes, the topic, the payload.
         let kept = 100 - Int(dropped)
-        let bytes = deaf.read { $0.count >= kept * (4 + 3 + 100_000) }
+        let bytes = await deaf.read { $0.count >= kept * (4 + 3 + 100_000) }
         #expect(bytes.count == kept * 100_007)
         #expect(Array(bytes.prefix(7)) == [0x30, 0xA3, 0x8D, 0x06, 0, 1, 0x74])
         #expect(await broker.counters.sent(.publish) == UInt64(kept))
@@ -94,11 +95,11 @@ import Testing
         let socket = try RawSocket(port: try #require(broker.ports[.tcp]))
         // CONNECT (5.0, Clean Start, no properties, client identifier "c").
         socket.send([0x10, 14, 0, 4, 0x4D, 0x51, 0x54, 0x54, 5, 2, 0, 0, 0, 0, 1, 0x63])
-        let connack = socket.read { $0.count >= 2 && $0.count >= 2 + Int($0[1]) }
+        let connack = await socket.read { $0.count >= 2 && $0.count >= 2 + Int($0[1]) }
         #expect(connack.starts(with: [0x20]))
         async let stopped: Void = broker.stop()
         // DISCONNECT, Server shutting down, and then FIN.
-        let goodbye = socket.read { _ in false }
+        let goodbye = await socket.read { _ in false }
         #expect(goodbye.starts(with: [0xE0]))
         #expect(goodbye.count >= 3 && goodbye[2] == 0x8B)
         socket.close()
@@ -170,7 +171,7 @@ private struct Census: Equatable {
     }
 }
 
-/// A blocking TCP connection to a port of this machine; reads end after five seconds.
+/// A blocking TCP connection to a port of this machine; reads end after half a minute of silence.
 private final class RawSocket: Sendable {
     private let descriptor: Int32
 
@@ -181,7 +182,7 @@ private final class RawSocket: Sendable {
         if var receiveBuffer {
             setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &receiveBuffer, 4)
         }
-        var patience = timeval(tv_sec: 5, tv_usec: 0)
+        var patience = timeval(tv_sec: 30, tv_usec: 0)
         setsockopt(
             descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
         var address = sockaddr_in()
@@ -203,16 +204,22 @@ private final class RawSocket: Sendable {
         #expect(Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL)) == bytes.count)
     }
 
-    /// What comes until there is enough, the peer has ended, or the time is over.
-    func read(until isEnough: ([UInt8]) -> Bool) -> [UInt8] {
-        var bytes: [UInt8] = []
-        var buffer = [UInt8](repeating: 0, count: 65536)
-        while !isEnough(bytes) {
-            let count = recv(descriptor, &buffer, buffer.count, 0)
-            guard count > 0 else { break }
-            bytes += buffer[..<count]
+    /// What comes until there is enough, the peer has ended, or nothing comes for half a minute.
+    ///
+    /// Waits on a thread of its own: the threads of the tasks are few, and what is waited for may need them.
+    func read(until isEnough: @escaping @Sendable ([UInt8]) -> Bool) async -> [UInt8] {
+        await withCheckedContinuation { continuation in
+            DispatchQueue(label: "raw socket").async { [descriptor] in
+                var bytes: [UInt8] = []
+                var buffer = [UInt8](repeating: 0, count: 65536)
+                while !isEnough(bytes) {
+                    let count = recv(descriptor, &buffer, buffer.count, 0)
+                    guard count > 0 else { break }
+                    bytes += buffer[..<count]
+                }
+                continuation.resume(returning: bytes)
+            }
         }
-        return bytes
     }
 
     func close() { Glibc.close(descriptor) }
