@@ -45,7 +45,7 @@ let package = Package(
         module("MQTTProbe", ["MQTTTraversal", "MQTTTransport", "MQTTCore"]),
         module("MQTTLoopback", ["MQTTTransport", "MQTTCore", "CTraversalOpenSSL", "CTraversalShims"]),
 
-        program("wsprobe", ["MQTTProbe"]),
+        program("wsprobe", ["MQTTProbe", "MQTTTraversal"]),
         module("MQTTExampleSupport", ["MQTTTraversal"], path: "Examples/Support"),
         program("mqtt-sensor", ["MQTTTraversal", "MQTTExampleSupport"], path: "Examples/Sensor"),
         program("mqtt-fan", ["MQTTTraversal", "MQTTExampleSupport"], path: "Examples/Fan"),
@@ -65,6 +65,7 @@ let package = Package(
         tests(
             "MQTTLoopbackTests",
             ["MQTTTraversal", "MQTTLoopback", "MQTTTransport", "MQTTCore", "CTraversalOpenSSL"]),
+        tests("MQTTProbeTests", ["wsprobe", "MQTTProbe", "MQTTLoopback", "MQTTTraversal", "MQTTTransport"]),
         tests("ScenarioTests", ["MQTTTraversal", "MQTTLoopback", "MQTTTransport", "MQTTCore"]),
     ],
     swiftLanguageModes: [.v6]

@@ -1,0 +1,147 @@
+package import MQTTProbe
+internal import MQTTTraversal
+
+/// The command line, read.
+package struct Arguments: Sendable, Hashable {
+    package enum Command: Sendable, Hashable {
+        case help
+        case probe
+    }
+
+    package enum PasswordSource: Sendable, Hashable {
+        case environment
+        case file(String)
+    }
+
+    package var command = Command.probe
+    package var options: ProbeOptions
+    package var isJSON = false
+    package var authorityFile: String?
+    package var passwordSource = PasswordSource.environment
+
+    /// - Parameter words: without the program's own name.
+    /// - Throws: `UsageError`.
+    package init(_ words: [String]) throws(UsageError) {
+        options = ProbeOptions(host: "")
+        var hosts: [String] = []
+        var passwordFile: String?
+        var rest = words[...]
+        var onlyHosts = false
+        while let word = rest.popFirst() {
+            guard word.hasPrefix("-"), word != "-", !onlyHosts else {
+                hosts.append(word)
+                continue
+            }
+            let parts = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            let name = String(parts[0])
+            let attached = parts.count == 2 ? String(parts[1]) : nil
+            func value() throws(UsageError) -> String {
+                guard let value = attached ?? rest.popFirst(), !value.isEmpty else {
+                    throw UsageError("\(name) needs a value")
+                }
+                return value
+            }
+            switch name {
+            case "--help", "-h":
+                command = .help
+                return
+            case "--": onlyHosts = true
+            case "--json": isJSON = true
+            case "--v3": options.version = .v3_1_1
+            case "--ca": authorityFile = try value()
+            case "--client-id": options.clientID = try value()
+            case "--username": options.userName = try value()
+            case "--password-file": passwordFile = try value()
+            case "--timeout": options.timeout = try Self.timeout(try value())
+            case "--port": try Self.setPort(try value(), in: &options.ports)
+            default: throw UsageError("unknown option \(name)")
+            }
+            if attached != nil, ["--json", "--v3", "--"].contains(name) {
+                throw UsageError("\(name) takes no value")
+            }
+        }
+        guard let host = hosts.first else { throw UsageError("the host is missing") }
+        guard hosts.count == 1 else {
+            throw UsageError("one host at a time: \(hosts.joined(separator: " "))")
+        }
+        options.host = try Self.host(host)
+        if let passwordFile {
+            guard options.userName != nil else { throw UsageError("--password-file needs --username") }
+            passwordSource = .file(passwordFile)
+        }
+    }
+
+    private static func host(_ host: String) throws(UsageError) -> String {
+        if host.contains("/") {
+            throw UsageError("give the host alone, such as broker.example.com: wsprobe tries all transports")
+        }
+        if host.split(separator: ":", omittingEmptySubsequences: false).count == 2 {
+            throw UsageError("give the host alone; other ports are set with --port, such as --port tls=9883")
+        }
+        return host
+    }
+
+    private static func timeout(_ text: String) throws(UsageError) -> Duration {
+        guard let seconds = Double(text), seconds >= 0.1, seconds <= 300 else {
+            throw UsageError("--timeout takes 0.1 to 300 seconds, not \(text)")
+        }
+        return .milliseconds(Int((seconds * 1000).rounded()))
+    }
+
+    private static func setPort(_ text: String, in ports: inout ProbePorts) throws(UsageError) {
+        let names = ProbeRoute.allCases.map(\.rawValue).joined(separator: ", ")
+        let parts = text.split(separator: "=", omittingEmptySubsequences: false)
+        guard parts.count == 2, let route = ProbeRoute(rawValue: String(parts[0])) else {
+            throw UsageError("--port takes ROUTE=PORT, ROUTE one of \(names); not \(text)")
+        }
+        guard let port = UInt16(parts[1]), port > 0 else {
+            throw UsageError("the port \(parts[1]) is outside 1…65535")
+        }
+        ports[route] = Int(port)
+    }
+
+    package static let help = """
+        Usage: wsprobe [options] HOST
+
+        Tries to reach an MQTT broker in four ways at once, and says which of them this
+        network lets through, why the others fail, and what to use:
+
+          tls      MQTT over TLS, port 8883; the preferred way
+          wss      MQTT over secure WebSocket, port 8084, path /mqtt
+          wss-alt  the same on port 443
+          tcp      MQTT in plaintext, port 1883; never sees a password
+
+        Each goes as far as the broker's answer to CONNECT and then disconnects. It
+        publishes nothing, leaves no session and no will.
+
+        Options:
+          --ca FILE             trust the CAs in this PEM file, and no others
+          --username NAME       log in; the password is read from a file or from the
+                                environment variable MQTT_PASSWORD. The plaintext way is
+                                skipped then
+          --password-file FILE  the password is this file's first line
+          --client-id ID        use this client identifier instead of random ones, one
+                                attempt after the other. A live device with the same one
+                                is disconnected and loses its session: probe with an
+                                identifier of its own, or while the device is off
+          --port ROUTE=PORT     another port, such as --port tls=9883; may be repeated
+          --timeout SECONDS     for each stage of each attempt; 0.1 to 300, 5 by default
+          --v3                  speak MQTT 3.1.1 instead of 5.0
+          --json                print one JSON object, schema wsprobe/1, and no text
+          -h, --help            print this
+
+        The report goes to standard output, everything else to standard error. Colours
+        only on a terminal, never where NO_COLOR is set. Ctrl-C prints what is known.
+
+        Exit status: 0 TLS works; 1 only another way works; 2 none works; 64 the command
+        line is wrong; 70 internal error; 130 interrupted.
+
+        """
+}
+
+/// What is wrong with the command line; exit status 64.
+package struct UsageError: Error, Sendable, Hashable, CustomStringConvertible {
+    package let description: String
+
+    package init(_ description: String) { self.description = description }
+}
