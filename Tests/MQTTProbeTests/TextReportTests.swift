@@ -1,0 +1,96 @@
+import MQTTProbe
+import MQTTTraversal
+import Testing
+import wsprobe
+
+struct TextReportTests {
+    @Test func a_report_reads_like_this() {
+        #expect(
+            TextReport(Reports.corporate).text == """
+                X
+                """)
+    }
+
+    @Test func with_a_ca_file_the_recommendation_names_it() {
+        let text = TextReport(Reports.report([Reports.passing(.tls)]), authorityFile: "my \"ca\".pem").text
+        #expect(
+            text.hasSuffix(
+                """
+
+                Use: mqtts://broker.connectmq.com:8883
+                     var profile = try ConnectionProfile(url: "mqtts://broker.connectmq.com:8883")
+                     profile.tls?.trust = .file("my \\"ca\\".pem")
+
+                """))
+    }
+
+    @Test func plaintext_is_called_by_its_name() {
+        let text = TextReport(
+            Reports.report([Reports.failing(.tls, .tcpRefused, at: .tcp), Reports.passing(.tcp)])
+        ).text
+        #expect(text.contains("   ok, not encrypted\n"))
+        #expect(text.contains("Use: mqtt://broker.connectmq.com:1883  (in plaintext, if it must be)\n"))
+    }
+
+    @Test func a_skipped_way_says_why() {
+        let text = TextReport(Reports.report([Reports.passing(.tls), Reports.skipped(.tcp)])).text
+        #expect(text.contains("TCP 1883      –      –                    –   skipped\n"))
+        #expect(
+            text.contains("\nTCP 1883: skipped, since user name and password are never sent in plaintext.\n"))
+    }
+
+    @Test func an_unfinished_way_shows_where_it_was() {
+        let text = TextReport(Reports.report([Reports.unfinished(.tls)])).text
+        #expect(text.contains("TLS 8883      1      …      –             –   not finished\n"))
+        #expect(text.contains("\nUse: nothing, for now\n"))
+    }
+
+    @Test func ways_that_failed_alike_share_their_reason() {
+        let text = TextReport(
+            Reports.report([
+                Reports.failing(.tls, .tcpRefused, at: .tcp, evidence: "Connection refused", hop: "h:8883"),
+                Reports.failing(
+                    .webSocketSecure, .tcpRefused, at: .tcp, evidence: "Connection refused", hop: "h:8084"),
+            ])
+        ).text
+        #expect(
+            text.contains(
+                """
+
+                TLS 8883, WSS 8084 /mqtt: tcp.refused
+                  h:8883, h:8084: Connection refused
+                  → Nothing listens
+                """))
+    }
+
+    @Test(arguments: FailureCode.allCases) func no_line_is_wider_than_80_columns(code: FailureCode) {
+        let evidence = String(repeating: "evidence of many words, ", count: 30)
+        let report = Reports.report(
+            ProbeRoute.allCases.map {
+                Reports.failing($0, code, at: .mqttConnect, evidence: evidence, hop: "203.0.113.5:8883")
+            } + [Reports.passing(.webSocketSecure), Reports.skipped(.tcp), Reports.unfinished(.tls)])
+        for line in TextReport(report).text.split(separator: "\n") where !line.contains("ConnectionProfile(") {
+            #expect(line.count <= 80)
+        }
+    }
+
+    @Test func what_a_peer_sends_cannot_drive_the_terminal() {
+        let evidence = "\u{1B}[2J\u{9B}31m\r\n\u{7}\u{202E}text"
+        let attempt = Reports.failing(.tls, .mqttRefused, at: .mqttConnect, evidence: evidence, hop: "\u{1B}c")
+        let text = TextReport(Reports.report([attempt], host: "\u{1B}]0;x")).text
+        #expect(text.contains("  ?c: ?[2J?31m????text\n"))
+        let isClean = text.unicodeScalars.allSatisfy { scalar in
+            scalar == "\n" || ![.control, .format].contains(scalar.properties.generalCategory)
+        }
+        #expect(isClean)
+    }
+
+    @Test func colours_change_nothing_but_colours() throws {
+        let plain = TextReport(Reports.corporate).text
+        let coloured = TextReport(Reports.corporate, isColoured: true).text
+        #expect(!plain.contains("\u{1B}"))
+        #expect(coloured.contains("\u{1B}[32mok\u{1B}[0m"))
+        #expect(coloured.contains("\u{1B}[31mtcp.timeout\u{1B}[0m"))
+        #expect(coloured.replacing(try Regex("\u{1B}\\[[0-9]+m"), with: "") == plain)
+    }
+}
