@@ -27,6 +27,11 @@ package struct Diagnosis: Sendable, Hashable, Codable {
         /// For `ConnectionProfile(url:)`; without credentials.
         package let url: String
         package let isEncrypted: Bool
+
+        private enum CodingKeys: String, CodingKey {
+            case route, url
+            case isEncrypted = "encrypted"
+        }
     }
 
     /// - Parameter attempts: the best route first, encrypted ones before plaintext.

@@ -46,6 +46,12 @@ package struct ProbeReport: Sendable, Hashable, Codable {
         package let stages: [Stage]
         package let failure: Failure?
 
+        private enum CodingKeys: String, CodingKey {
+            case route, url, port
+            case isEncrypted = "encrypted"
+            case outcome, skipReason, milliseconds, stages, failure
+        }
+
         package init(
             route: ProbeRoute, url: String, port: UInt16, isEncrypted: Bool, outcome: Outcome,
             skipReason: String? = nil, milliseconds: Double? = nil, stages: [Stage],

@@ -11,7 +11,7 @@ package struct TextReport {
     private static let columns: [(stage: ConnectionStage, title: String)] = [
         (.resolve, "DNS"), (.tcp, "TCP"), (.tls, "TLS"), (.webSocket, "WS"), (.mqttConnect, "MQTT"),
     ]
-    private static let cellWidth = 7
+    private static let cellWidth = 6
 
     /// - Parameters:
     ///   - authorityFile: the CA file in use, for the recommendation.
@@ -165,7 +165,8 @@ package struct TextReport {
     }
 
     private static func milliseconds(_ value: Double) -> String {
-        value < 1 ? "<1" : String(Int(value.rounded()))
+        if value < 1 { return "<1" }
+        return value < 9999.5 ? String(Int(value.rounded())) : "\(Int((value / 1000).rounded()))s"
     }
 
     private static func seconds(_ milliseconds: Double) -> String {

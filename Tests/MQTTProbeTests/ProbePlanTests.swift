@@ -47,10 +47,11 @@ struct ProbePlanTests {
         #expect(plan.attempts.allSatisfy { $0.clientID == "pump-7" })
     }
 
-    @Test(arguments: [("user", [UInt8]("secret".utf8)), ("user", nil), (nil, [UInt8]("secret".utf8))])
+    @Test(arguments: [("user", "secret"), ("user", nil), (nil, "secret")] as [(String?, String?)])
     func credentials_are_on_encrypted_ways_only_and_plaintext_is_skipped(
-        userName: String?, password: [UInt8]?
+        userName: String?, passwordText: String?
     ) throws {
+        let password = passwordText.map { Array($0.utf8) }
         let plan = try plan(ProbeOptions(host: "h", userName: userName, password: password))
         #expect(plan.hasCredentials)
         for attempt in plan.attempts.prefix(3) {
