@@ -99,8 +99,12 @@ private struct Findings {
             }
         }
         guard let first = refused.first, let failure = first.failure else { return nil }
+        // Attempts are skipped only where there are credentials.
+        let isAnonymous = failure.code == .mqttRefused && !attempts.contains { $0.outcome == .skipped }
         return "The network lets MQTT through on \(list(refused)): it is the broker that says no "
             + "(\(failure.code.rawValue), \(failure.evidence))."
+            + (isAnonymous
+                ? " This probe had no login: give one with --username if the broker wants it." : "")
     }
 
     /// The host is up where one port accepts, so that what happens to the others is about those ports.

@@ -46,10 +46,7 @@ package struct ProbeRunner: Sendable {
     }
 
     private func run(_ attempt: ProbeAttempt) async -> ProbeReport.Attempt {
-        let stages = Route(attempt.profile).stages
-        if attempt.skipReason != nil {
-            return StageRecord().attempt(attempt, stages, .skipped)
-        }
+        if attempt.skipReason != nil { return StageRecord().attempt(attempt, .skipped) }
         let record = Lock(StageRecord())
         // Nothing of a probe is to stay behind on the broker: no will, no session.
         let configuration = ClientConfiguration(
@@ -62,13 +59,14 @@ package struct ProbeRunner: Sendable {
                 }
             })
         let client = MQTTClient(profile: attempt.profile, configuration: configuration)
-        let limit = plan.timeout * stages.count
+        let limit = plan.timeout * Route(attempt.profile).stages.count
         let end = await Self.connect(client, within: limit)
         await client.disconnect()
-        return record.withLock { $0 }.attempt(attempt, stages, end)
+        return record.withLock { $0 }.attempt(attempt, end)
     }
 
-    enum End {
+    /// How an attempt ended.
+    package enum End: Sendable {
         case connected
         case failed(MQTTError)
         /// A name with many addresses: each has its deadline, and together they took too long.
@@ -113,13 +111,16 @@ package struct ProbeRunner: Sendable {
     }
 }
 
-/// What the client said of one attempt.
-struct StageRecord {
-    var observations: [StageObservation] = []
+/// What the client said of one attempt; a report's part is a pure function of it.
+package struct StageRecord: Sendable {
+    package var observations: [StageObservation]
 
-    func attempt(
-        _ attempt: ProbeAttempt, _ stages: [ConnectionStage], _ end: ProbeRunner.End
+    package init(_ observations: [StageObservation] = []) { self.observations = observations }
+
+    package func attempt(
+        _ attempt: ProbeAttempt, _ end: ProbeRunner.End
     ) -> ProbeReport.Attempt {
+        let stages = Route(attempt.profile).stages
         let outcome: ProbeReport.Outcome
         var failure: ProbeReport.Failure?
         /// The stage that had begun and not ended, where there is one.

@@ -118,6 +118,18 @@ struct DiagnosisTests {
                     + "(mqtt.refused, 0x86 Bad User Name or Password).",
             ]),
         Row(
+            testDescription: "the broker refuses a client without a login",
+            attempts: [
+                Reports.failing(.tls, .mqttRefused, at: .mqttConnect, evidence: "0x87 Not authorized"),
+                Reports.failing(.tcp, .mqttRefused, at: .mqttConnect, evidence: "0x87 Not authorized"),
+            ], verdict: .none, url: nil,
+            sentences: [
+                "None of these ways works from here.",
+                "The network lets MQTT through on TLS 8883 and TCP 1883: it is the broker that says no "
+                    + "(mqtt.refused, 0x87 Not authorized). This probe had no login: give one with --username "
+                    + "if the broker wants it.",
+            ]),
+        Row(
             testDescription: "interrupted before anything worked",
             attempts: [
                 Reports.failing(.tls, .tcpRefused, at: .tcp), Reports.unfinished(.webSocketSecure),

@@ -70,7 +70,7 @@ struct ProbeRunnerTests {
         let broker = try await LoopbackBroker.start()
         try await broker.block(.tls, by: .dropping)
         try await broker.block(.tcp, by: .refusing)
-        let report = try await Self.run(try Self.options(broker, timeout: .seconds(2)))
+        let report = try await Self.run(try Self.options(broker, timeout: .seconds(3)))
         await broker.stop()
 
         #expect(Self.codes(report) == ["tcp.timeout", "ok", "ok", "tcp.refused"])
@@ -78,7 +78,7 @@ struct ProbeRunnerTests {
         #expect(report.diagnosis.recommendation?.url == broker.url(.webSocketSecure))
         let stages = report.attempts[0].stages
         #expect(stages.map(\.state) == [.passed, .failed, .notRun, .notRun])
-        #expect((1990...10_000).contains(stages[1].milliseconds ?? 0))
+        #expect((2990...10_000).contains(stages[1].milliseconds ?? 0))
     }
 
     @Test func only_plaintext_is_a_fallback_and_called_unencrypted() async throws {
@@ -162,13 +162,13 @@ struct ProbeRunnerTests {
         let report = try await Self.run(
             ProbeOptions(
                 host: "127.0.0.1", ports: Self.ports(silent.port, silent.port, silent.port, silent.port),
-                timeout: .milliseconds(300)))
+                timeout: .seconds(1)))
         silent.stop()
         loop.stopAndJoin()
 
         #expect(Self.codes(report) == ["tls.timeout", "tls.timeout", "tls.timeout", "mqtt.connack_timeout"])
         #expect(report.diagnosis.verdict == .none)
-        #expect(report.attempts.allSatisfy { ($0.milliseconds ?? .infinity) < 2000 })
+        #expect(report.attempts.allSatisfy { ($0.milliseconds ?? .infinity) < 5000 })
     }
 
     @Test func a_web_server_is_recognised() async throws {

@@ -1,5 +1,12 @@
 import MQTTProbe
 import MQTTTraversal
+import Testing
+
+extension ProbeReport: CustomTestStringConvertible {
+    public var testDescription: String {
+        "\(host): " + attempts.map { "\($0.route.rawValue) \($0.outcome.rawValue)" }.joined(separator: ", ")
+    }
+}
 
 /// Attempts as a runner would record them.
 enum Reports {
