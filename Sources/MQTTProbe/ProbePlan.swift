@@ -13,8 +13,8 @@ package struct ProbeOptions: Sendable, Hashable {
     /// How long each stage may take.
     package var timeout: Duration
 
-    /// So short that a probe in which everything is dropped ends within 5 s, and as long as five lost packets
-    /// of a TCP handshake take (RFC 6298: 1 s, then 2 s).
+    /// A probe in which everything is dropped ends soon, and two lost SYNs, sent again after 1 s and 3 s
+    /// (RFC 6298, section 2), still make no failure.
     package static let defaultTimeout = Duration.seconds(5)
 
     package init(

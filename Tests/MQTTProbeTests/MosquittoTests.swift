@@ -80,7 +80,8 @@ private struct Mosquitto {
     }
 
     func stop() {
-        process.terminate()
+        // A child inherits the mask of the thread that starts it, and here that blocks SIGTERM.
+        kill(process.processIdentifier, SIGKILL)
         process.waitUntilExit()
         try? FileManager.default.removeItem(at: directory)
     }
