@@ -52,6 +52,8 @@ enum WSProbe {
         let report = await probing.value
         let isInterrupted = probing.isCancelled
         withExtendedLifetime(interrupt) {}
+        // The terminal has shown ^C.
+        if isInterrupted, isatty(STDERR_FILENO) == 1 { say("\n") }
 
         if arguments.isJSON {
             guard let json = try? report.json() else {
