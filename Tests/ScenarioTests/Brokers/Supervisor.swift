@@ -1,0 +1,160 @@
+import Foundation
+import Glibc
+import MQTTTransport
+
+/// A shell that starts brokers when told so, and ends them when this process is gone.
+///
+/// It notices by the end of its standard input, which the kernel brings about however the process dies.
+final class Supervisor: Sendable {
+    private static let script = """
+        pid=
+        while read command; do
+            if [ -n "$pid" ]; then wait $pid 2>/dev/null; fi
+            "$0" -c "$1/mosquitto.conf" </dev/null >>"$1/output" 2>&1 &
+            pid=$!
+            echo $pid
+        done
+        if [ -n "$pid" ]; then kill -9 $pid 2>/dev/null; wait $pid 2>/dev/null; fi
+        rm -rf "$1"
+        """
+
+    /// Both ways to the shell.
+    private let channel: Int32
+    private let shell: pid_t
+
+    init(executable: String, directory: String, maximumTLSVersion: String?) throws {
+        var ends: [Int32] = [-1, -1]
+        // Closed by exec from the start: a broker started meanwhile must not hold it open.
+        guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | O_CLOEXEC, 0, &ends) == 0 else {
+            throw BrokerFailure("no socket pair: \(String(cString: strerror(errno)))")
+        }
+        channel = ends[0]
+        defer { close(ends[1]) }
+        var environment = ProcessInfo.processInfo.environment
+        if let maximumTLSVersion {
+            let path = directory + "/openssl.cnf"
+            let text = """
+                openssl_conf = init
+                [init]
+                ssl_conf = modules
+                [modules]
+                system_default = limits
+                [limits]
+                MaxProtocol = \(maximumTLSVersion)
+
+                """
+            try text.write(toFile: path, atomically: false, encoding: .utf8)
+            environment["OPENSSL_CONF"] = path
+        }
+        shell = try Self.spawn(
+            ["/bin/sh", "-c", Self.script, executable, directory], environment, channel: ends[1])
+    }
+
+    /// Its broker ends with it.
+    deinit {
+        close(channel)
+        var status: Int32 = 0
+        while waitpid(shell, &status, 0) < 0, errno == EINTR {}
+    }
+
+    /// Starts the broker once the last one has ended.
+    ///
+    /// - Returns: its process.
+    func start() throws -> pid_t {
+        guard write(channel, "start\n", 6) == 6 else { throw BrokerFailure("the supervisor is gone") }
+        var line: [UInt8] = []
+        var byte: UInt8 = 0
+        while read(channel, &byte, 1) == 1, byte != 10 { line.append(byte) }
+        guard let started = pid_t(String(decoding: line, as: UTF8.self)) else {
+            throw BrokerFailure("the supervisor is gone")
+        }
+        return started
+    }
+
+    /// Whether a process runs; one that only waits to be collected doesn't.
+    static func isAlive(_ process: pid_t) -> Bool {
+        guard let stat = try? String(contentsOfFile: "/proc/\(process)/stat", encoding: .utf8),
+            let name = stat.lastIndex(of: ")")
+        else { return false }
+        return !stat[name...].dropFirst(2).hasPrefix("Z")
+    }
+
+    /// Runs a program to its end.
+    static func run(_ arguments: [String]) throws {
+        let process = try spawn(arguments, ProcessInfo.processInfo.environment, channel: nil)
+        var status: Int32 = 0
+        while waitpid(process, &status, 0) < 0, errno == EINTR {}
+        guard status == 0 else { throw BrokerFailure("\(arguments[0]) ended with status \(status)") }
+    }
+
+    private static func spawn(
+        _ arguments: [String], _ environment: [String: String], channel: Int32?
+    ) throws -> pid_t {
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        if let channel {
+            posix_spawn_file_actions_adddup2(&actions, channel, 0)
+            posix_spawn_file_actions_adddup2(&actions, channel, 1)
+        } else {
+            posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+            posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0)
+        }
+        // Threads of a pool block all signals, and a shell that inherits that never hears of its children.
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        var none = sigset_t()
+        sigemptyset(&none)
+        posix_spawnattr_setsigmask(&attributes, &none)
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
+        var argv = arguments.map { strdup($0) } + [nil]
+        var variables = environment.map { strdup("\($0.key)=\($0.value)") } + [nil]
+        defer { for string in argv + variables { free(string) } }
+        var process: pid_t = 0
+        let result = posix_spawn(&process, arguments[0], &actions, &attributes, &argv, &variables)
+        guard result == 0 else {
+            throw BrokerFailure("\(arguments[0]): \(String(cString: strerror(result)))")
+        }
+        return process
+    }
+}
+
+/// Ports of 127.0.0.1 that nobody uses right now.
+enum FreePorts {
+    static func choose(_ count: Int) throws -> [UInt16] {
+        // All are held at once, so that they differ.
+        let sockets = try (0..<count).map { _ in try bound() }
+        defer { for (descriptor, _) in sockets { close(descriptor) } }
+        return sockets.map(\.port)
+    }
+
+    /// Whether somebody listens at a port.
+    static func accepts(_ port: UInt16) -> Bool {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | O_CLOEXEC, 0)
+        defer { close(descriptor) }
+        return withAddress(port) { connect(descriptor, $0, $1) } == 0
+    }
+
+    private static func bound() throws -> (descriptor: Int32, port: UInt16) {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | O_CLOEXEC, 0)
+        guard withAddress(0, { bind(descriptor, $0, $1) }) == 0,
+            let address = SocketAddress(boundTo: descriptor)
+        else { throw BrokerFailure("no free port: \(String(cString: strerror(errno)))") }
+        return (descriptor, address.port)
+    }
+
+    private static func withAddress(
+        _ port: UInt16, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32
+    ) -> Int32 {
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        return withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                body($0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+    }
+}
