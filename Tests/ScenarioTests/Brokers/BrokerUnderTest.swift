@@ -83,7 +83,8 @@ enum BrokerKind: String, Sendable, CaseIterable {
     /// One for one scenario.
     func launch(_ doors: [Door] = Door.open) async throws -> any BrokerUnderTest {
         switch self {
-        case .mosquitto: try await Mosquitto(doors: doors)
+        // Without a TCP listener mosquitto 2.0 doesn't start.
+        case .mosquitto: try await Mosquitto(doors: Array(Set(doors + [Door(transport: .tcp)])))
         }
     }
 }
