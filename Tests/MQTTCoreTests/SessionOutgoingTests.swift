@@ -222,6 +222,23 @@ struct SessionOutgoingTests {
         #expect(harness.packets().map { $0[6] } == [1, 3, 4, 5, 6, 7, 8, 9, 10])
     }
 
+    @Test func a_3_1_1_server_gets_at_most_20_QoS_2_messages_at_once() {
+        var harness = SessionHarness(connected: .v3_1_1)
+        for _ in 1...22 { harness.publish(qos: .exactlyOnce) }
+        #expect(harness.packets().count == 20)
+        #expect(!harness.session.hasPending)
+        // PUBREC isn't the end of it: the server still holds its place.
+        harness.receive(.pubrec(acknowledgement(1)))
+        #expect(harness.packets() == hex(["62 02 00 01"]))
+        harness.receive(.pubcomp(acknowledgement(1)))
+        #expect(harness.packets().map { $0[6] } == [21])
+        harness.reconnect(sessionPresent: true)
+        #expect(harness.packets().map { $0[6] } == Array(2...21))
+        harness.receive(.pubrec(acknowledgement(2)))
+        harness.receive(.pubcomp(acknowledgement(2)))
+        #expect(harness.packets().map { $0.last } == [2, UInt8(ascii: "a")])
+    }
+
     @Test func an_answer_that_precedes_the_resend_makes_no_room_and_spares_the_resend() {
         var harness = SessionHarness(connected: .v5)
         for _ in 1...4 { harness.publish(qos: .exactlyOnce) }

@@ -3,10 +3,10 @@ extension ClientSession {
     /// Whether `encodePending` would encode something now.
     package var hasPending: Bool {
         guard phase == .established else { return false }
-        if connection.resendNext != 0 { return hasSendQuota || canSendRequest }
+        if connection.resendNext != 0 { return canResend || canSendRequest }
         if canSendRequest { return true }
         guard let next = pending.nextPublish else { return false }
-        return next.qos == .atMostOnce || canSendNewMessage
+        return canSendNew(next.qos)
     }
 
     /// Encodes what is sent again first, then new operations in their order, until the output holds
@@ -20,14 +20,14 @@ extension ClientSession {
     }
 
     private mutating func encodeNext(into output: inout SessionOutput) -> Bool {
-        if connection.resendNext != 0, hasSendQuota {
+        if connection.resendNext != 0, canResend {
             resendNext(into: &output)
             return true
         }
         // A used-up quota holds up publishes only [MQTT-3.3.4-8]; QoS 0 keeps its place behind them.
         let publish = connection.resendNext == 0 ? pending.nextPublish : nil
         let request = canSendRequest ? pending.requests.first : nil
-        if let publish, publish.qos == .atMostOnce || canSendNewMessage,
+        if let publish, canSendNew(publish.qos),
             request.map({ publish.stamp < $0.stamp }) ?? true
         {
             guard let next = pending.popPublish(), let message = next.publish else { return false }
@@ -39,8 +39,27 @@ extension ClientSession {
         return true
     }
 
-    private var hasSendQuota: Bool { connection.inFlight < Int(connection.limits.receiveMaximum) }
-    private var canSendNewMessage: Bool { hasSendQuota && !session.identifiers.isExhausted }
+    private var canResend: Bool {
+        hasSendQuota(for: session.outgoing.qos(of: connection.resendNext) ?? .atLeastOnce)
+    }
+
+    private func canSendNew(_ qos: QoS) -> Bool {
+        qos == .atMostOnce || hasSendQuota(for: qos) && !session.identifiers.isExhausted
+    }
+
+    private func hasSendQuota(for qos: QoS) -> Bool {
+        if qos == .exactlyOnce, configuration.version == .v3_1_1,
+            connection.exactlyOnceInFlight >= Self.exactlyOnceWindow
+        {
+            return false
+        }
+        return connection.inFlight < Int(connection.limits.receiveMaximum)
+    }
+
+    /// 3.1.1 has no Receive Maximum, and yet brokers have one: mosquitto 2.0 holds 20 QoS 2 messages of a client
+    /// by default, answers the next with a PUBREC that doesn't tell success from failure, closes, and has lost
+    /// that message.
+    private static let exactlyOnceWindow = 20
     private var canSendRequest: Bool { !pending.requests.isEmpty && !session.identifiers.isExhausted }
 
     private mutating func sendNew(
@@ -82,7 +101,7 @@ extension ClientSession {
             connection.keepAlive.encodedBytes()
         }
         session.identifiers.take(identifier)
-        connection.inFlight += 1
+        connection.began(qos)
         session.outgoing.append(
             OutgoingPublish(
                 publish: message, token: token, stamp: stamp,
@@ -109,7 +128,7 @@ extension ClientSession {
     mutating func resumeOutgoing(into output: inout SessionOutput) {
         for (identifier, message) in session.outgoing.messages(from: session.outgoing.released) {
             session.outgoing.update(identifier) { $0.connection = connection.number }
-            connection.inFlight += 1
+            connection.began(.exactlyOnce)
             send(
                 .pubrel(Acknowledgement(packetIdentifier: identifier)), after: message.storedBy,
                 into: &output)
@@ -122,7 +141,7 @@ extension ClientSession {
         connection.resendNext = session.outgoing.next(after: identifier)
         guard let message = session.outgoing[identifier] else { return }
         session.outgoing.update(identifier) { $0.connection = connection.number }
-        connection.inFlight += 1
+        connection.began(message.publish.qos)
         if message.storedBy > ledger.persisted {
             connection.held.append(HeldPacket(token: message.storedBy, content: .publish(identifier)))
         } else {
@@ -162,7 +181,7 @@ extension ClientSession {
         _ identifier: PacketIdentifier, with error: SessionError, into output: inout SessionOutput
     ) {
         guard let message = session.outgoing.remove(identifier) else { return }
-        if message.connection == connection.number { connection.inFlight -= 1 }
+        if message.connection == connection.number { connection.finished(message.publish.qos) }
         if !message.wasSent { session.identifiers.free(identifier) }
         _ = persist(.outgoingCompleted(identifier), into: &output)
         if let token = message.token { output.actions.append(.failed(token, error)) }
@@ -213,7 +232,7 @@ extension ClientSession {
         guard let message = session.outgoing.remove(identifier) else { return }
         session.identifiers.free(identifier)
         // One of an earlier connection that this one hasn't carried yet costs it nothing.
-        if message.connection == connection.number { connection.inFlight -= 1 }
+        if message.connection == connection.number { connection.finished(message.publish.qos) }
         _ = persist(.outgoingCompleted(identifier), into: &output)
         if let token = message.token {
             output.actions.append(.published(token, answer.reasonCode, answer.properties))

@@ -13,7 +13,9 @@ struct ConnectionState: Sendable {
     var keepAlive: KeepAlive
     /// Messages with an identifier that this connection has carried and the server not yet answered.
     /// A resent PUBREL counts too, since the server holds its message: stricter than section 4.9 asks.
-    var inFlight = 0
+    private(set) var inFlight = 0
+    /// Those of them with QoS 2.
+    private(set) var exactlyOnceInFlight = 0
     /// The next of the unacknowledged messages to send again, 0 for none.
     var resendNext: PacketIdentifier = 0
     var requests: [PacketIdentifier: PendingRequest] = [:]
@@ -38,6 +40,18 @@ struct ConnectionState: Sendable {
             acknowledgements = previous.acknowledgements
             acknowledgements.removeAll()
         }
+    }
+
+    /// This connection carries a message now.
+    mutating func began(_ qos: QoS) {
+        inFlight += 1
+        if qos == .exactlyOnce { exactlyOnceInFlight += 1 }
+    }
+
+    /// A message that this connection has carried is done with.
+    mutating func finished(_ qos: QoS) {
+        inFlight -= 1
+        if qos == .exactlyOnce { exactlyOnceInFlight -= 1 }
     }
 }
 

@@ -32,6 +32,11 @@ struct OutgoingPublishes: Sendable {
         Int(identifier) < slots.count ? slots[Int(identifier)].message?.stage : nil
     }
 
+    /// The QoS only, without copying the message.
+    func qos(of identifier: PacketIdentifier) -> QoS? {
+        Int(identifier) < slots.count ? slots[Int(identifier)].message?.publish.qos : nil
+    }
+
     func next(after identifier: PacketIdentifier) -> PacketIdentifier {
         slots[Int(identifier)].next
     }
