@@ -71,6 +71,14 @@ enum BrokerKind: String, Sendable, CaseIterable {
         }
     }
 
+    /// mosquitto 2.0.11 sends as many messages as the whole Receive Maximum for each PUBACK, and so overruns any
+    /// that is smaller than its queue.
+    func honouredReceiveMaximum(_ wanted: UInt16) -> UInt16 {
+        switch self {
+        case .mosquitto: 65535
+        }
+    }
+
     /// One for all scenarios that don't harm it.
     var shared: any BrokerUnderTest {
         get async throws {

@@ -152,7 +152,7 @@ struct LoadScenarios {
         let topic = Names.unique("late")
         let receiver = try await scenario.connected {
             $0.subscriptionCapacity = capacity
-            $0.receiveMaximum = 100
+            $0.receiveMaximum = scenario.kind.honouredReceiveMaximum(100)
             $0.keepAlive = .seconds(1)
             $0.pingTimeout = .seconds(10)
         }
@@ -193,7 +193,7 @@ struct LoadScenarios {
         let base = Names.unique("echo")
         let client = try await scenario.connected {
             $0.subscriptionCapacity = 10
-            $0.receiveMaximum = 5
+            $0.receiveMaximum = scenario.kind.honouredReceiveMaximum(5)
         }
         let requests = try await client.subscribeInTime(to: "\(base)/request")
         let other = try await scenario.connected()
