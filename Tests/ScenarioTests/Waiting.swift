@@ -140,7 +140,9 @@ extension MQTTClient {
     }
 
     func subscribeInTime(to filter: String, qos: QoS = .atLeastOnce) async throws -> Subscription {
-        try await within(patience, "subscribe to \(filter)") { try await self.subscribe(to: filter, qos: qos) }
+        try await within(patience, "subscribe to \(filter)") {
+            try await self.subscribe(to: filter, qos: qos)
+        }
     }
 
     func disconnectInTime(_ limit: Duration = .seconds(10)) async throws {

@@ -13,6 +13,9 @@ extension SessionDriver {
                 events.emit(.reconnecting(attempt: attempt, delay: until - loop.now, error: lastError))
             }
         case .sendDisconnect:
+            // QoS 0 messages whose publish() has returned are on their way: they go first.
+            session.encodePending(upTo: ClientInbox.highWaterMark, now: loop.now, into: &output)
+            performActions()
             session.disconnect(now: loop.now, into: &output)
             performActions()
         case .end(let reason): end(reason)

@@ -33,10 +33,12 @@ struct MQTTBadInput {
             Malformation("reserved flags in PUBACK", [0x41, 2, 0, 1], .mqttMalformed, 0x81),
             Malformation("QoS 3", [0x36, 6, 0, 1, 0x74, 0, 1, 0], .mqttMalformed, 0x81),
             Malformation(
-                "a Remaining Length of five bytes", [0x30, 0xFF, 0xFF, 0xFF, 0xFF, 0x7F], .mqttMalformed, 0x81),
+                "a Remaining Length of five bytes", [0x30, 0xFF, 0xFF, 0xFF, 0xFF, 0x7F], .mqttMalformed, 0x81
+            ),
             Malformation("U+0000 in a topic", [0x30, 4, 0, 1, 0x00, 0x61], .mqttMalformed, 0x81),
             Malformation("a wildcard in a topic", [0x30, 5, 0, 1, 0x23, 0x00, 0x61], .mqttMalformed, 0x81),
-            Malformation("a packet over the limit", [0x30, 0xFF, 0xFF, 0xFF, 0x7F], .mqttPacketTooLarge, 0x95),
+            Malformation(
+                "a packet over the limit", [0x30, 0xFF, 0xFF, 0xFF, 0x7F], .mqttPacketTooLarge, 0x95),
             Malformation("a second CONNACK", [0x20, 3, 0, 0, 0], .mqttProtocolError, 0x82),
             Malformation("CONNECT from a server", [0x10, 2, 0, 0], .mqttProtocolError, 0x82),
             Malformation("PINGREQ from a server", [0xC0, 0], .mqttProtocolError, 0x82),
@@ -44,7 +46,8 @@ struct MQTTBadInput {
     }
 
     @Test(arguments: Malformation.all, [ProtocolVersion.v3_1_1, .v5])
-    func a_malformed_packet_ends_the_connection(_ bad: Malformation, _ version: ProtocolVersion) async throws {
+    func a_malformed_packet_ends_the_connection(_ bad: Malformation, _ version: ProtocolVersion) async throws
+    {
         let stand = try Stand.shared.get()
         let connack = version.connack
         let peer = try stand.peer([[.expectPacket, .send(connack), .send(bad.bytes), .expectEnd]])
@@ -65,7 +68,9 @@ struct MQTTBadInput {
         if version == .v5 {
             // 4.13.1: DISCONNECT with the reason, then the end.
             #expect(said.first == 0xE0, "\(Array(said))")
-            #expect(said.dropFirst(2).first == bad.reason || bad.reason == 0x82 && said.dropFirst(2).first == 0x81)
+            #expect(
+                said.dropFirst(2).first == bad.reason || bad.reason == 0x82 && said.dropFirst(2).first == 0x81
+            )
         } else {
             // 4.8: 3.1.1 closes without a word.
             #expect(said.isEmpty)
@@ -105,7 +110,8 @@ struct MQTTBadInput {
         // PUBLISH, Remaining Length (2.2.3), topic "t", and under 5.0 no properties.
         let remaining = 3 + (version == .v5 ? 1 : 0) + size
         let length = [
-            UInt8(remaining & 0x7F) | 0x80, UInt8(remaining >> 7 & 0x7F) | 0x80, UInt8(remaining >> 14 & 0x7F),
+            UInt8(remaining & 0x7F) | 0x80, UInt8(remaining >> 7 & 0x7F) | 0x80,
+            UInt8(remaining >> 14 & 0x7F),
         ]
         let payload = DeliveryScenarios.pattern(size)
         let packet = [0x30] + length + [0, 1, 0x74] + (version == .v5 ? [0] : []) + payload

@@ -80,7 +80,8 @@ struct WebSocketBadInput {
             [
                 [
                     // CONNECT and SUBSCRIBE, each with the 6 bytes of its frame.
-                    .upgradeWebSocket, .expectCount(6 + 22), .send(connack), .expectCount(6 + 8), .send(frame(suback + three)), .send(frame(Array(cut[..<space]))),
+                    .upgradeWebSocket, .expectCount(6 + 22), .send(connack), .expectCount(6 + 8),
+                    .send(frame(suback + three)), .send(frame(Array(cut[..<space]))),
                     .send(frame(Array(cut[space...]))), .send(frame([])),
                     .sendSlices(fragments.map { [$0] }), .expectEnd,
                 ]

@@ -64,10 +64,12 @@ struct Door: Sendable, Hashable {
 
 enum BrokerKind: String, Sendable, CaseIterable {
     case mosquitto
+    case loopback
 
     var isAvailable: Bool {
         switch self {
         case .mosquitto: Mosquitto.executable != nil
+        case .loopback: true
         }
     }
 
@@ -76,6 +78,7 @@ enum BrokerKind: String, Sendable, CaseIterable {
     func honouredReceiveMaximum(_ wanted: UInt16) -> UInt16 {
         switch self {
         case .mosquitto: 65535
+        case .loopback: wanted
         }
     }
 
@@ -84,6 +87,7 @@ enum BrokerKind: String, Sendable, CaseIterable {
         get async throws {
             switch self {
             case .mosquitto: try await Mosquitto.shared
+            case .loopback: try await Loopback.shared
             }
         }
     }
@@ -93,6 +97,7 @@ enum BrokerKind: String, Sendable, CaseIterable {
         switch self {
         // Without a TCP listener mosquitto 2.0 doesn't start.
         case .mosquitto: try await Mosquitto(doors: Array(Set(doors + [Door(transport: .tcp)])))
+        case .loopback: try await Loopback(doors: doors)
         }
     }
 }
@@ -125,7 +130,8 @@ struct Scenario: Sendable, CustomTestStringConvertible {
     }
 
     /// The way to the shared broker.
-    func profile(_ access: Door.Access = .open, host: String = "127.0.0.1") async throws -> ConnectionProfile {
+    func profile(_ access: Door.Access = .open, host: String = "127.0.0.1") async throws -> ConnectionProfile
+    {
         let broker = try await kind.shared
         return try profile(broker, access, host: host)
     }

@@ -41,7 +41,8 @@ struct DeliveryScenarios {
         let receiver = try await scenario.connected()
         let base = Names.unique("qos")
         for granted in QoS.allCases {
-            let subscription = try await receiver.subscribeInTime(to: "\(base)/\(granted.rawValue)", qos: granted)
+            let subscription = try await receiver.subscribeInTime(
+                to: "\(base)/\(granted.rawValue)", qos: granted)
             #expect(subscription.grantedQoS == granted)
             for sent in QoS.allCases {
                 try await sender.publishInTime(

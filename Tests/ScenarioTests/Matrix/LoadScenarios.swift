@@ -57,7 +57,9 @@ struct LoadScenarios {
     func cancelled_calls_end_at_once_and_harm_nothing(_ scenario: Scenario) async throws {
         let broker = try await scenario.kind.shared
         let relay = try Relay(to: broker.port(Door(transport: scenario.transport)), mode: .stall)
-        let client = scenario.client(try scenario.profile(broker, through: relay)) { $0.pingTimeout = patience }
+        let client = scenario.client(try scenario.profile(broker, through: relay)) {
+            $0.pingTimeout = patience
+        }
 
         let connecting = Task { _ = try await client.connect() }
         try await expectCancelled(connecting, "connect")
@@ -137,7 +139,9 @@ struct LoadScenarios {
         var rest = 0
         while rest < 10_000, try await !subscription.next(1).isEmpty { rest += 1 }
         #expect(rest < 10_000)
-        let (error, _) = try await failure("publish") { try await client.publish("x", to: topic, qos: .atLeastOnce) }
+        let (error, _) = try await failure("publish") {
+            try await client.publish("x", to: topic, qos: .atLeastOnce)
+        }
         #expect(error.code == .clientNotConnected)
         // And it can begin again.
         try await client.connectInTime()

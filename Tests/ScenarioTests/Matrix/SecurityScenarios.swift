@@ -34,7 +34,10 @@ struct SecurityScenarios {
         let (error, _) = try await failure("connect") { try await byAddress.connect() }
         #expect(error.code == .tlsNameMismatch)
         #expect(error.stage == .tls)
-        let byName = scenario.client(try await scenario.profile(.openByName, host: "localhost"))
+        var named = try await scenario.profile(
+            .openByName, host: scenario.kind == .mosquitto ? "localhost" : "127.0.0.1")
+        if scenario.kind == .loopback { named.tls?.serverName = "wrong-name.invalid" }
+        let byName = scenario.client(named)
         try await byName.connectInTime()
         try await byName.disconnectInTime()
     }
