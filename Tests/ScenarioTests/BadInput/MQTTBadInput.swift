@@ -132,7 +132,7 @@ struct MQTTBadInput {
             [.expectPacket, .hold], [.expectPacket, .send(ProtocolVersion.v5.connack), .expectEnd],
         ])
         defer { peer.stop() }
-        let client = try stand.client(peer, .v5, connack: .milliseconds(200))
+        let client = try stand.client(peer, .v5, connack: .seconds(2))
         let (error, _) = try await failure("connect") { try await client.connect() }
         #expect(error.code == .mqttConnackTimeout)
         _ = try await within("the end of the first connection") { await peer.ended() }

@@ -120,6 +120,8 @@ private final class RelayPair: ByteStreamDelegate {
     private var toClient: [UInt8] = []
     private var isStalled = false
     private var hasEnded = false
+    /// The broker's end has come, and is still to be passed on.
+    private var brokerHasEnded = false
 
     init(client: ByteStream, route: Route, ended: @escaping (RelayPair) -> Void) {
         self.client = client
@@ -172,6 +174,7 @@ private final class RelayPair: ByteStreamDelegate {
             var ends = [toClient.count]
             client.send(&toClient, packetEnds: &ends)
         }
+        if brokerHasEnded { streamEnded(from: broker) }
     }
 
     func stream(_ stream: ByteStream, passed stage: ConnectionStage, detail: String) {}
@@ -188,6 +191,14 @@ private final class RelayPair: ByteStreamDelegate {
     func streamFlushed(_ stream: ByteStream) {}
 
     func streamClosed(_ stream: ByteStream, _ error: TransportError?) {
+        if stream !== client, isStalled {
+            brokerHasEnded = true
+        } else {
+            streamEnded(from: stream)
+        }
+    }
+
+    private func streamEnded(from stream: ByteStream?) {
         if hasEnded { return }
         hasEnded = true
         connector?.cancel()
