@@ -133,21 +133,23 @@ private final class RelayPair: ByteStreamDelegate {
         self.isStalled = isStalled
         client.delegate = self
         client.start()
-        let connector = Connector(loop: client.loop, route: route, tlsContext: nil, observe: { _ in }) {
-            [weak self] result in
-            guard let self else { return }
-            self.connector = nil
-            switch result {
-            case .success(let stream):
-                self.broker = stream
-                stream.delegate = self
-                self.pass()
-            case .failure:
-                self.end()
-            }
-        }
+        let connector = Connector(
+            loop: client.loop, route: route, tlsContext: nil, observe: { _ in },
+            completion: { [weak self] in self?.reached($0) })
         self.connector = connector
         connector.start()
+    }
+
+    private func reached(_ result: Result<ByteStream, TransportError>) {
+        connector = nil
+        switch result {
+        case .success(let stream):
+            broker = stream
+            stream.delegate = self
+            pass()
+        case .failure:
+            end()
+        }
     }
 
     func setStalled(_ isStalled: Bool) {

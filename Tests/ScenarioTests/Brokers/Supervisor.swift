@@ -7,6 +7,7 @@ import MQTTTransport
 /// It notices by the end of its standard input, which the kernel brings about however the process dies.
 final class Supervisor: Sendable {
     private static let script = """
+        trap '' HUP INT TERM
         pid=
         while read command; do
             if [ -n "$pid" ]; then wait $pid 2>/dev/null; fi
