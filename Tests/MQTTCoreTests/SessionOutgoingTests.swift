@@ -222,6 +222,25 @@ struct SessionOutgoingTests {
         #expect(harness.packets().map { $0[6] } == [1, 3, 4, 5, 6, 7, 8, 9, 10])
     }
 
+    @Test func an_unknown_identifier_is_no_error_for_a_PUBREL_sent_again() {  // 3.7.2.1
+        var harness = SessionHarness(connected: .v5)
+        let token = harness.publish(qos: .exactlyOnce)
+        _ = harness.packets()
+        harness.receive(.pubrec(acknowledgement(1)))
+        _ = harness.take()
+        harness.reconnect(sessionPresent: true)
+        #expect(harness.takePackets() == hex(["62 02 00 01"]))
+        harness.receive(.pubcomp(acknowledgement(1, .packetIdentifierNotFound)))
+        #expect(harness.actions() == [.published(token, .success, Properties())])
+
+        let other = harness.publish(qos: .exactlyOnce)
+        let identifier = PacketIdentifier(harness.packets()[0][6])
+        harness.receive(.pubrec(acknowledgement(identifier)))
+        _ = harness.take()
+        harness.receive(.pubcomp(acknowledgement(identifier, .packetIdentifierNotFound)))
+        #expect(harness.actions() == [.published(other, .packetIdentifierNotFound, Properties())])
+    }
+
     @Test func a_3_1_1_server_gets_at_most_20_QoS_2_messages_at_once() {
         var harness = SessionHarness(connected: .v3_1_1)
         for _ in 1...22 { harness.publish(qos: .exactlyOnce) }

@@ -127,7 +127,10 @@ extension ClientSession {
     /// [MQTT-4.4.0-1].
     mutating func resumeOutgoing(into output: inout SessionOutput) {
         for (identifier, message) in session.outgoing.messages(from: session.outgoing.released) {
-            session.outgoing.update(identifier) { $0.connection = connection.number }
+            session.outgoing.update(identifier) {
+                $0.connection = connection.number
+                $0.isRecovering = true
+            }
             connection.began(.exactlyOnce)
             send(
                 .pubrel(Acknowledgement(packetIdentifier: identifier)), after: message.storedBy,
@@ -222,8 +225,14 @@ extension ClientSession {
     }
 
     mutating func receivePubcomp(_ answer: Acknowledgement, into output: inout SessionOutput) {
-        guard session.outgoing.stage(of: answer.packetIdentifier) == .awaitingPubcomp else { return }
-        complete(answer, into: &output)
+        let identifier = answer.packetIdentifier
+        guard session.outgoing.stage(of: identifier) == .awaitingPubcomp else { return }
+        if answer.reasonCode == .packetIdentifierNotFound, session.outgoing[identifier]?.isRecovering == true {
+            // No error during recovery (3.7.2.1): the PUBCOMP of an earlier connection got lost.
+            complete(Acknowledgement(packetIdentifier: identifier), into: &output)
+        } else {
+            complete(answer, into: &output)
+        }
     }
 
     private mutating func complete(_ answer: Acknowledgement, into output: inout SessionOutput) {

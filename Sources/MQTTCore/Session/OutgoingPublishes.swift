@@ -143,6 +143,8 @@ struct OutgoingPublish: Sendable {
     var storedBy: UInt64
     /// Whether its PUBLISH has been sent on any connection: a further one carries DUP 1.
     var wasSent: Bool
+    /// Whether its PUBREL was sent again on a further connection: the server may have finished it before.
+    var isRecovering = false
     /// The connection whose send quota it uses.
     var connection: UInt64
 
