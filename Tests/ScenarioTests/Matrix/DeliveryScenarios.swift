@@ -143,7 +143,11 @@ struct DeliveryScenarios {
             let payload = Self.pattern(size)
             for qos in QoS.allCases {
                 try await client.publishInTime(payload, to: topic, qos: qos)
-                let message = try await subscription.next()
+                var message = try await subscription.next()
+                // mosquitto 2.0.11 sends a QoS 0 message twice when its socket was full; its log shows it.
+                while scenario.kind == .mosquitto, qos > .atMostOnce, message.qos == .atMostOnce {
+                    message = try await subscription.next()
+                }
                 #expect(message.qos == qos, "\(size) bytes")
                 #expect(message.payload.count == size)
                 #expect(message.payload == payload, "\(size) bytes at QoS \(qos.rawValue)")
