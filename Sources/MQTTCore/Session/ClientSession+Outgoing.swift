@@ -227,7 +227,8 @@ extension ClientSession {
     mutating func receivePubcomp(_ answer: Acknowledgement, into output: inout SessionOutput) {
         let identifier = answer.packetIdentifier
         guard session.outgoing.stage(of: identifier) == .awaitingPubcomp else { return }
-        if answer.reasonCode == .packetIdentifierNotFound, session.outgoing[identifier]?.isRecovering == true {
+        if answer.reasonCode == .packetIdentifierNotFound, session.outgoing[identifier]?.isRecovering == true
+        {
             // No error during recovery (3.7.2.1): the PUBCOMP of an earlier connection got lost.
             complete(Acknowledgement(packetIdentifier: identifier), into: &output)
         } else {
