@@ -53,7 +53,7 @@ public struct ClientConfiguration: Sendable {
         sessionExpiry: Duration = .seconds(3600), sessionExpiryAfterDisconnect: Duration = .zero,
         will: WillMessage? = nil, reconnect: ReconnectStrategy = .automatic,
         lostSession: LostSession = .publishAgain, maximumPacketSize: UInt32 = 16 * 1024 * 1024,
-        receiveMaximum: UInt16 = 1024, subscriptionCapacity: Int = 65536,
+        receiveMaximum: UInt16 = 65535, subscriptionCapacity: Int = 65536,
         subscriptionByteLimit: Int = 256 * 1024 * 1024, maximumQueuedPublishes: Int = 100_000,
         connectProperties: Properties = Properties(), log: (@Sendable (LogEvent) -> Void)? = nil
     ) {

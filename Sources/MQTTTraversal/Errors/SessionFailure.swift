@@ -2,9 +2,9 @@
 // vocabulary.
 
 extension TransportError {
-    /// - Parameter isEstablished: whether CONNACK had accepted the connection.
+    /// - Parameter isEstablished: whether CONNACK had accepted the connection. What never left this program is
+    ///   at stage `local`.
     init(session error: SessionError, isEstablished: Bool) {
-        let stage: ConnectionStage = isEstablished ? .established : .mqttConnect
         let (code, evidence): (FailureCode, Evidence) =
             switch error {
             case .notConnected:
@@ -42,6 +42,8 @@ extension TransportError {
             case .malformed(let error): (Self.code(error, isEstablished), .text(error.description))
             case .violation(let violation): (.mqttProtocolError, .text("\(violation)"))
             }
+        let stage: ConnectionStage =
+            code.prefix == "client" ? .local : isEstablished ? .established : .mqttConnect
         self.init(stage: stage, code: code, evidence: evidence)
     }
 
