@@ -55,7 +55,7 @@ let package = Package(
         tests("MQTTCoreTests", ["MQTTCore"]),
         tests("WebSocketCoreTests", ["WebSocketCore"]),
         tests("MQTTTransportTests", ["MQTTTransport", "MQTTLoopback"]),
-        tests("MQTTTraversalTests", ["MQTTTraversal", "MQTTTransport", "MQTTCore"]),
+        tests("MQTTTraversalTests", ["MQTTTraversal", "MQTTLoopback", "MQTTTransport", "MQTTCore"]),
         tests(
             "ExamplesTests",
             [

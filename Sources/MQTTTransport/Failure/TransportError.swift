@@ -104,7 +104,8 @@ extension TransportError.Evidence: CustomStringConvertible {
             return "\(problem.reason) at depth \(problem.depth): subject \(problem.subject), "
                 + "issuer \(problem.issuer), valid \(problem.notBefore) to \(problem.notAfter)"
         case .openSSL(let text), .text(let text): return text
-        case .firstBytes(let bytes): return "the answer begins with \(Self.printable(bytes))"
+        case .firstBytes(let bytes):
+            return "the answer begins with \(Self.printable(bytes))" + Self.protocolHint(bytes)
         case .http(let answer):
             var text = "HTTP \(answer.status) \(answer.reason)"
             if let location = answer.location { text += ", Location: \(location)" }
@@ -131,6 +132,13 @@ extension TransportError.Evidence: CustomStringConvertible {
             result.unicodeScalars.append(isControl ? " " : scalar)
         }
         return result
+    }
+
+    private static func protocolHint(_ bytes: [UInt8]) -> String {
+        if bytes.starts(with: "HTTP/".utf8) { return ", which is HTTP" }
+        // An alert record (RFC 8446, section 5.1): what a TLS server says to a plaintext client.
+        if bytes.starts(with: [0x15, 0x03]) { return ", which is TLS" }
+        return ""
     }
 
     /// Printable ASCII as it is, the rest as hexadecimal escapes: peers must not write to a terminal.

@@ -45,6 +45,7 @@ extension SessionDriver {
                 role: .client, version: configuration.version,
                 maximumPacketSize: configuration.maximumPacketSize)
             connectSent = loop.now
+            firstAnswer = FirstAnswer()
             session.open(
                 userName: configuration.userName ?? profile.userName,
                 password: configuration.password ?? profile.password, now: loop.now,
@@ -91,7 +92,10 @@ extension SessionDriver {
             stream.close()
             return
         }
-        if endCause == nil { endCause = TransportError(session: error, isEstablished: outcome != nil) }
+        if endCause == nil {
+            let foreign = outcome == nil ? firstAnswer.failure(insteadOf: error) : nil
+            endCause = foreign ?? TransportError(session: error, isEstablished: outcome != nil)
+        }
         stream.delegate = nil
         switch error {
         // Nobody listens there: nothing to be polite to.
@@ -191,7 +195,14 @@ extension SessionDriver: ByteStreamDelegate {
     func stream(_ stream: ByteStream, received bytes: UnsafeRawBufferPointer) {
         session.receivedBytes(now: loop.now)
         var input = bytes
-        do {
+        do throws(DecodeError) {
+            if outcome == nil {
+                firstAnswer.append(bytes)
+                // Read as a packet, text may have a length that would be waited for.
+                if let first = firstAnswer.bytes.first, firstAnswer.isText {
+                    throw DecodeError.reservedPacketType(first >> 4)
+                }
+            }
             while let packet = try decoder.next(in: &input) {
                 session.receive(packet, now: loop.now, into: &output)
             }

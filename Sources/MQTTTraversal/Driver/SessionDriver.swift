@@ -40,6 +40,8 @@ final class SessionDriver {
     /// Why the session ended the connection, or will: it outweighs what the socket says afterwards.
     var endCause: TransportError?
     var connectSent: ContinuousClock.Instant
+    /// What came before CONNACK.
+    var firstAnswer = FirstAnswer()
 
     // For one turn of the loop; kept for their memory.
     var output = SessionOutput()

@@ -4,15 +4,23 @@ package struct FailureAdvice: Sendable, Hashable {
     package let text: String
 
     package init(_ error: MQTTError) {
-        self.init(code: error.code, reasonCode: error.reasonCode)
+        self.init(code: error.code, stage: error.stage, reasonCode: error.reasonCode)
     }
 
-    package init(code: FailureCode, reasonCode: ReasonCode? = nil) {
-        (fault, text) = Self.row(code, reasonCode)
+    package init(code: FailureCode, stage: ConnectionStage = .established, reasonCode: ReasonCode? = nil) {
+        (fault, text) = Self.row(code, stage, reasonCode)
     }
 
-    private static func row(_ code: FailureCode, _ reasonCode: ReasonCode?) -> (MQTTError.Party, String) {
+    private static func row(
+        _ code: FailureCode, _ stage: ConnectionStage, _ reasonCode: ReasonCode?
+    ) -> (MQTTError.Party, String) {
         switch code {
+        // What a server does that speaks another protocol on that port.
+        case .tcpClosed where stage != .established, .tcpReset where stage != .established:
+            (
+                .networkOrServer,
+                "The other side hung up at our first bytes: check that the transport fits the port (with TLS or without, WebSocket or not), then the broker's log."
+            )
         case .dnsNXDomain, .dnsNoData:
             (
                 .machine,
@@ -70,7 +78,12 @@ package struct FailureAdvice: Sendable, Hashable {
             (.proxy, "The proxy can't reach the broker: check name and port, or ask the proxy's owner.")
         case .proxyNotHTTP, .proxyReplyMalformed, .proxySOCKSMethod, .proxySOCKSReply:
             (.proxy, "The proxy doesn't answer as one of this kind: check its type and port.")
-        case .tlsResetAfterHello, .tlsEOF, .tlsTimeout:
+        case .tlsTimeout:
+            (
+                .networkOrServer,
+                "The port accepts and never answers TLS: check that it speaks TLS; if it does elsewhere, a hop drops it."
+            )
+        case .tlsResetAfterHello, .tlsEOF:
             (
                 .networkOrServer,
                 "The connection ended when TLS began: check that the port speaks TLS; if it does elsewhere, a hop filters it."

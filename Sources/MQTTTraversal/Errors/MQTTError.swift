@@ -57,9 +57,10 @@ public struct MQTTError: Error, Sendable, Hashable {
 }
 
 extension MQTTError: CustomStringConvertible {
-    /// `tls.untrusted at tls (203.0.113.5:8883): self-signed certificate … – Ask …`
+    /// `tls.untrusted at tls (203.0.113.5:8883): self-signed certificate … . The certificate's issuer isn't …`
     public var description: String {
         let error = TransportError(stage: stage, code: code, hop: hop, evidence: evidence)
-        return "\(error.description). \(advice)"
+        let seen = error.description
+        return "\(seen)\(seen.hasSuffix(".") ? "" : ".") \(advice)"
     }
 }
