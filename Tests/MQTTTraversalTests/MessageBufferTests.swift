@@ -77,6 +77,18 @@ import Testing
         #expect(drain(buffer) == ["4", "5"])
     }
 
+    @Test func qos_0_never_drops_an_acknowledged_message() {
+        let buffer = buffer(capacity: 2, policy: .withholdAcknowledgements)
+        let messages = [
+            incoming("0", qos: .atMostOnce), incoming("1", qos: .atLeastOnce, token: 1),
+            incoming("2", qos: .atMostOnce), incoming("3", qos: .atMostOnce),
+        ]
+        #expect(add(messages, to: buffer) == [1])
+        // "2" took the place of "0"; "3" found only "1" before it.
+        #expect(buffer.droppedCount == 2)
+        #expect(drain(buffer) == ["1", "2"])
+    }
+
     @Test(arguments: [(OverflowPolicy.dropOldest, ["4", "5"]), (.dropNewest, ["1", "2"])])
     func a_dropping_policy_acknowledges_what_it_drops(policy: OverflowPolicy, left: [String]) {
         let buffer = buffer(capacity: 2, policy: policy)

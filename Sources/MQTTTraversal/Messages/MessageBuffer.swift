@@ -80,9 +80,15 @@ final class MessageBuffer: Sendable {
             state.withheld.append(incoming)
             state.bytes += incoming.message.payload.count
             return false
-        case .withholdAcknowledgements, .dropOldest:
+        case .withholdAcknowledgements:
             state.dropped += 1
-            guard state.withheldCount == 0 else { return true }
+            // A QoS 0 message makes room for its like only: what has been acknowledged must not be lost.
+            guard state.withheldCount == 0, state.first?.qos == .atMostOnce else { return true }
+            state.removeFirst()
+            state.append(incoming.message)
+            return true
+        case .dropOldest:
+            state.dropped += 1
             state.removeFirst()
             state.append(incoming.message)
             return true
@@ -184,6 +190,8 @@ extension MessageBuffer.State {
         back.append(message)
         bytes += message.payload.count
     }
+
+    fileprivate var first: Message? { head < front.count ? front[head] : back.first }
 
     @discardableResult
     fileprivate mutating func removeFirst() -> Message? {

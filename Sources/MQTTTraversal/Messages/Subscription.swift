@@ -73,7 +73,7 @@ public final class Subscription: AsyncSequence, Sendable {
 public enum OverflowPolicy: Sendable, Hashable {
     /// QoS 1 and 2: acknowledgements are held back, so that the server pauses at its window; since they keep the
     /// order of arrival, one subscription that nobody reads ends by holding up the others. QoS 0: the oldest
-    /// is dropped, and counted.
+    /// is dropped if it has QoS 0 too, else the new one, and counted.
     case withholdAcknowledgements
     /// The oldest message is dropped, and counted, whatever its QoS.
     case dropOldest
