@@ -9,6 +9,8 @@
 ///    ▲                            │ a failure that no repetition mends
 ///    └── disconnected(error) ◀────┘
 /// ```
+///
+/// The first attempt isn't repeated: where it fails, `connecting` is followed by `disconnected(error)`.
 public enum ClientEvent: Sendable {
     /// Nothing has been asked for yet.
     case idle

@@ -57,7 +57,7 @@ package struct FailureAdvice: Sendable, Hashable {
         case .tcpClosed, .tcpReset:
             (
                 .networkOrServer,
-                "The connection was ended from outside: see the broker's log; if it shows nothing, a hop did it."
+                "The connection was ended from outside: see the broker's log, for another client with this identifier too; if it shows nothing, a hop did it."
             )
         case .tcpSilent:
             (
