@@ -238,17 +238,17 @@ public final class LoopbackBroker: Sendable {
 // MARK: - Where it is
 
 extension LoopbackBroker {
-    /// What a client's profile takes, such as `wss://localhost:40123/mqtt`.
+    /// What a client's profile takes, such as `wss://127.0.0.1:40123/mqtt`.
     ///
-    /// The host is `localhost` for a broker at 127.0.0.1, and otherwise its address.
+    /// The host is the broker's address. The certificate is for `localhost` too; but that name has a second address
+    /// on most machines, ::1, which refuses where this broker drops.
     ///
     /// - Precondition: the broker has a listener of this kind.
     public func url(_ kind: Kind) -> String {
         guard let port = ports[kind] else {
             preconditionFailure("this broker has no listener of the kind \(kind)")
         }
-        let host =
-            address == "127.0.0.1" ? "localhost" : address.contains(":") ? "[\(address)]" : address
+        let host = address.contains(":") ? "[\(address)]" : address
         switch kind {
         case .tcp: return "mqtt://\(host):\(port)"
         case .tls: return "mqtts://\(host):\(port)"

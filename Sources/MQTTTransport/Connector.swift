@@ -117,15 +117,7 @@ package final class Connector {
     }
 
     private func failTCP(_ failures: [TransportError]) {
-        if failures.count == 1 {
-            fail(failures[0])
-            return
-        }
-        // The first address is the one that the system prefers, so its failure names the whole.
-        fail(
-            TransportError(
-                stage: .tcp, code: failures.first?.code ?? .tcpFailed, hop: route.host,
-                evidence: .addresses(failures)))
+        fail(failures.count == 1 ? failures[0] : TransportError(addresses: failures, host: route.host))
     }
 
     private func connected(_ descriptor: Int32, _ address: SocketAddress) {
@@ -296,5 +288,23 @@ private final class TCPAttempt: EventHandler {
             cancel()
             completion(.failure(error))
         }
+    }
+}
+
+extension TransportError {
+    /// The failure of a host that has several addresses.
+    ///
+    /// The first address is the one that the system prefers, so its failure names the whole; but one that no packet
+    /// has left for says nothing of the host, such as ::1 on a machine without IPv6.
+    package init(addresses failures: [TransportError], host: String) {
+        let telling = failures.first { failure in
+            switch failure.code {
+            case .clientResources, .tcpNetUnreachable, .tcpFailed: false
+            default: true
+            }
+        }
+        self.init(
+            stage: .tcp, code: (telling ?? failures.first)?.code ?? .tcpFailed, hop: host,
+            evidence: .addresses(failures))
     }
 }

@@ -82,7 +82,7 @@ import Testing
                 #expect(try await next(statuses) == "p/sensors/hall/status offline")
                 #expect(await sensor.says("connection lost: "))
                 #expect(try await next(statuses) == "p/sensors/hall/status online")
-                #expect(await sensor.says("connected to mqtts://localhost"))
+                #expect(await sensor.says("connected to mqtts://127.0.0.1"))
             }
         }
     }

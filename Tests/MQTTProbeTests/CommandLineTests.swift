@@ -56,7 +56,7 @@ struct CommandLineTests {
     @Test func status_0_where_tls_works() async throws {
         let broker = try await LoopbackBroker.start()
         let ended = try await Self.run(
-            ["localhost", "--ca", broker.authorityFile] + Self.portArguments(broker))
+            ["127.0.0.1", "--ca", broker.authorityFile] + Self.portArguments(broker))
         await broker.stop()
         #expect(ended.status == 0)
         #expect(ended.errors.isEmpty)

@@ -30,7 +30,7 @@ struct ProbeRunnerTests {
     ) throws -> ProbeOptions {
         func port(_ kind: LoopbackBroker.Kind) throws -> UInt16 { try #require(broker.ports[kind]) }
         return ProbeOptions(
-            host: "localhost",
+            host: "127.0.0.1",
             ports: ports(
                 try port(.tls), try port(.webSocketSecure), try port(.webSocketSecure), try port(.tcp)),
             trust: trust ?? .file(broker.authorityFile), timeout: timeout)

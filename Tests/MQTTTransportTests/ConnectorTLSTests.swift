@@ -41,6 +41,24 @@ struct ConnectorTLSTests {
         }
     }
 
+    @Test(
+        arguments: [
+            ([.tcpRefused, .tcpTimeout], .tcpRefused), ([.tcpTimeout, .tcpRefused], .tcpTimeout),
+            // ::1 on a machine without IPv6: EADDRNOTAVAIL, ENETUNREACH, EAFNOSUPPORT.
+            ([.clientResources, .tcpRefused], .tcpRefused), ([.tcpNetUnreachable, .tcpTimeout], .tcpTimeout),
+            ([.tcpFailed, .tcpRefused], .tcpRefused),
+            ([.tcpNetUnreachable, .tcpNetUnreachable], .tcpNetUnreachable),
+        ] as [([FailureCode], FailureCode)])
+    func an_address_that_nothing_was_sent_to_does_not_name_the_failure(
+        codes: [FailureCode], whole: FailureCode
+    ) {
+        let failures = codes.map { TransportError(stage: .tcp, code: $0, evidence: .none) }
+        let error = TransportError(addresses: failures, host: "broker")
+        #expect(error.code == whole)
+        #expect(error.hop == "broker")
+        #expect(error.evidence == .addresses(failures))
+    }
+
     // MARK: No TLS at the other end
 
     static let strangers: [(String, [ScriptedPeer.Step], FailureCode)] = [
