@@ -353,7 +353,9 @@ struct ConnectorTLSTests {
             #expect(error?.stage == .local)
             #expect(error?.code == .tlsBadCredentials)
         }
-        #expect(contextError(TLSOptions(trust: .file(missing)))?.description.contains(missing) == true)
+        #expect(
+            contextError(TLSOptions(trust: .file(missing)))?.evidence
+                == .openSSL("can't use the CA file \(missing): No such file or directory"))
     }
 
     @Test func a_machine_without_a_trust_store_is_named() async {

@@ -155,18 +155,29 @@ package final class TLSContext: @unchecked Sendable {
 
 /// OpenSSL's error queue of this thread.
 enum OpenSSLError {
-    /// Empties the queue; all errors in words.
+    /// Empties the queue; all errors in words, or the system's alone, such as a missing file, since what follows it
+    /// only repeats it.
     static func takeAll() -> String {
         var texts: [String] = []
         while true {
             let code = ERR_get_error()
             if code == 0 { break }
+            if code & systemFlag != 0 {
+                ERR_clear_error()
+                return text(code)
+            }
             texts.append(text(code))
         }
         return texts.isEmpty ? "no reason given" : texts.joined(separator: "; ")
     }
 
+    /// ERR_SYSTEM_FLAG, a macro: the rest of the code is an errno.
+    private static let systemFlag: UInt = 0x8000_0000
+
     static func text(_ code: UInt) -> String {
+        if code & systemFlag != 0 {
+            return String(cString: strerror(Int32(truncatingIfNeeded: code & 0x7FFF_FFFF)))
+        }
         if let reason = ERR_reason_error_string(code) { return String(cString: reason) }
         var buffer = [CChar](repeating: 0, count: 256)
         ERR_error_string_n(code, &buffer, buffer.count)
