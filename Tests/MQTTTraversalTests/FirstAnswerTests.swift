@@ -6,7 +6,7 @@ import Testing
 @testable import MQTTTraversal
 
 /// What a peer that isn't an MQTT server is told by: its first bytes, at once.
-@Suite struct FirstAnswerTests {
+@Suite(.timeLimit(.minutes(2))) struct FirstAnswerTests {
     /// An answer, and what the error has to hold.
     static let foreign: [(answer: String, words: String)] = [
         // 0x32 0x32: a PUBLISH of 50 bytes that would never be complete.
@@ -64,16 +64,14 @@ import Testing
     }
 
     private static func connect(
-        to script: [ScriptedPeer.Step], deadline: Duration = .seconds(30)
+        to script: [ScriptedPeer.Step], deadline: Duration = .seconds(3600)
     ) async throws -> MQTTError {
         let loop = try EventLoop()
         let peer = try ScriptedPeer(on: loop, scripts: [script])
         var profile = try ConnectionProfile.tcp(host: "127.0.0.1", port: Int(peer.port))
         profile.deadlines.mqttConnect = deadline
         let client = MQTTClient(profile: profile)
-        let started = ContinuousClock.now
         let error = await #expect(throws: MQTTError.self) { try await client.connect() }
-        #expect(ContinuousClock.now - started < .seconds(10))
         peer.stop()
         loop.stopAndJoin()
         return try #require(error)
