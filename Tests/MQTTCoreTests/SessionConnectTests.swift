@@ -302,6 +302,6 @@ struct SessionConnectTests {
         for token in [inFlight, subscribed, queued, requested] {
             #expect(failed.contains(.failed(token, .disconnected)))
         }
-        #expect(!harness.session.hasPending)
+        #expect(harness.session.queuedCount == 0)
     }
 }

@@ -1,14 +1,5 @@
 // Messages to the server: section 4.3 as a sender, 4.4, 4.9.
 extension ClientSession {
-    /// Whether `encodePending` would encode something now.
-    package var hasPending: Bool {
-        guard phase == .established else { return false }
-        if connection.resendNext != 0 { return canResend || canSendRequest }
-        if canSendRequest { return true }
-        guard let next = pending.nextPublish else { return false }
-        return canSendNew(next.qos)
-    }
-
     /// Encodes what is sent again first, then new operations in their order, until the output holds
     /// `byteLimit` bytes or nothing more may be sent. The last packet may exceed the limit.
     package mutating func encodePending(

@@ -51,11 +51,6 @@ struct PacketIdentifiers: Sendable {
         inUse -= 1
     }
 
-    func isInUse(_ identifier: PacketIdentifier) -> Bool {
-        let index = Int(identifier)
-        return index < window && used[index >> 6] & (1 << UInt64(index & 63)) != 0
-    }
-
     /// Frees all; the rotation goes on, so that the next ones aren't those just used.
     mutating func removeAll() {
         for word in used.indices { used[word] = 0 }
