@@ -61,11 +61,8 @@ extension OpeningHandshake {
             if !extensions.isEmpty {
                 fields.append(("Sec-WebSocket-Extensions", extensions.joined(separator: ", ")))
             }
-            for (name, _) in headers {
-                guard Self.isToken(name) else { throw .invalidRequest("a header's name") }
-                guard !Self.isReserved(name, hasOrigin: origin != nil) else {
-                    throw .invalidRequest("header \(name) is written by the handshake itself")
-                }
+            for (name, value) in headers {
+                try Self.check(header: name, value: value, hasOrigin: origin != nil)
             }
             fields += headers
 
@@ -83,6 +80,19 @@ extension OpeningHandshake {
             self.extensions = extensions
             self.headLimit = headLimit
             parser = HTTPHeadParser(.response, limit: headLimit)
+        }
+
+        /// Whether a further field can be sent in the request.
+        ///
+        /// - Throws: `.invalidRequest`, in words without the value.
+        package static func check(
+            header name: String, value: String, hasOrigin: Bool = false
+        ) throws(HandshakeError) {
+            guard isToken(name) else { throw .invalidRequest("a header's name") }
+            guard !isReserved(name, hasOrigin: hasOrigin) else {
+                throw .invalidRequest("header \(name) is written by the handshake itself")
+            }
+            guard isFieldValue(value) else { throw .invalidRequest("the value of header \(name)") }
         }
 
         /// - Returns: nil when more is needed. On success the bytes after the head, which belong to the

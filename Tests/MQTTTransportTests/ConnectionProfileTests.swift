@@ -136,6 +136,53 @@ struct ConnectionProfileTests {
         #expect(throws: ProfileError.self) { try ConnectionProfile.webSocket(host: "h", path: "/a\r\nX: y") }
     }
 
+    @Test(arguments: [
+        ("X Y", "v", "a header's name"), ("", "v", "a header's name"),
+        ("Host", "v", "header Host is written by the handshake itself"),
+        ("sec-websocket-protocol", "v", "header sec-websocket-protocol is written by the handshake itself"),
+        ("Authorization", "secret\r\nX: y", "the value of header Authorization"),
+    ])
+    func a_header_that_cannot_be_sent_is_refused(_ name: String, _ value: String, _ reason: String) {
+        let options = WebSocketOptions(headers: [.init(name: name, value: value)])
+        for transport in [
+            ConnectionProfile.Transport.webSocket(options), .webSocketSecure(TLSOptions(), options),
+        ] {
+            let error = #expect(throws: ProfileError.self) {
+                try ConnectionProfile(host: "h", port: 1, transport: transport)
+            }
+            #expect(error?.description == "the WebSocket request can't be written: \(reason)")
+        }
+    }
+
+    @Test func a_server_name_is_a_host_alone_and_ALPN_names_have_a_length() {
+        for name in ["", "h:8883", "https://h", "b\u{fc}cher.example"] {
+            #expect(throws: ProfileError.self) {
+                try ConnectionProfile.tls(host: "h", options: TLSOptions(serverName: name))
+            }
+        }
+        for name in ["", String(repeating: "x", count: 256)] {
+            #expect(throws: ProfileError.self) {
+                try ConnectionProfile.webSocketSecure(
+                    host: "h", options: TLSOptions(applicationProtocols: ["mqtt", name]))
+            }
+        }
+    }
+
+    @Test func the_options_of_a_transport_can_be_changed_in_place() throws {
+        for url in ["ws://h/x", "wss://h/x"] {
+            var profile = try ConnectionProfile(url: url)
+            profile.webSocket?.headers = [.init(name: "Authorization", value: "v")]
+            #expect(profile.webSocket?.path == "/x")
+            #expect(profile.webSocket?.headers == [.init(name: "Authorization", value: "v")])
+            profile.tls?.minimumVersion = .v1_3
+            #expect(profile.tls?.minimumVersion == (url.hasPrefix("wss") ? .v1_3 : nil))
+        }
+        var plain = try ConnectionProfile(url: "mqtt://h")
+        plain.webSocket = WebSocketOptions()
+        plain.tls = TLSOptions()
+        #expect(plain.transport == .tcp)
+    }
+
     @Test func a_password_appears_in_no_printed_form() throws {
         let profile = try ConnectionProfile(url: "mqtts://user:hunter2@h")
         var dumped = ""

@@ -26,7 +26,7 @@ public struct ConnectionProfile: Sendable, Hashable {
 
     /// A profile from its parts; the presets below are shorter.
     ///
-    /// - Throws: `ProfileError` where a host, port, path or header can't be used.
+    /// - Throws: `ProfileError` where a host, port, path, header, server name or ALPN name can't be used.
     public init(
         host: String, port: Int, transport: Transport, userName: String? = nil, password: [UInt8]? = nil,
         deadlines: StageDeadlines = StageDeadlines()
@@ -37,6 +37,7 @@ public struct ConnectionProfile: Sendable, Hashable {
         self.userName = userName
         self.password = password
         self.deadlines = deadlines
+        if let tls { try ProfileValidation.tls(tls) }
         if let webSocket { try ProfileValidation.webSocket(webSocket) }
     }
 
@@ -175,11 +176,21 @@ extension ConnectionProfile {
         }
     }
 
-    /// The WebSocket options of a WebSocket transport.
+    /// The WebSocket options of a WebSocket transport; setting them on another one changes nothing.
     public var webSocket: WebSocketOptions? {
-        switch transport {
-        case .tcp, .tls: nil
-        case .webSocket(let options), .webSocketSecure(_, let options): options
+        get {
+            switch transport {
+            case .tcp, .tls: nil
+            case .webSocket(let options), .webSocketSecure(_, let options): options
+            }
+        }
+        set {
+            guard let newValue else { return }
+            switch transport {
+            case .tcp, .tls: break
+            case .webSocket: transport = .webSocket(newValue)
+            case .webSocketSecure(let tls, _): transport = .webSocketSecure(tls, newValue)
+            }
         }
     }
 

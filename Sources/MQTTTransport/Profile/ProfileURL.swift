@@ -1,4 +1,4 @@
-internal import Glibc
+internal import WebSocketCore
 
 /// What is wrong with a profile or its URL.
 public struct ProfileError: Error, Sendable, Hashable, CustomStringConvertible {
@@ -185,5 +185,31 @@ enum ProfileValidation {
             throw ProfileError(
                 "the WebSocket path \"\(options.path)\" holds a character that must be percent-encoded")
         }
+        try headers(options.headers)
+    }
+
+    private static func headers(_ headers: [WebSocketOptions.Header]) throws(ProfileError) {
+        for header in headers {
+            do throws(HandshakeError) {
+                try OpeningHandshake.Client.check(header: header.name, value: header.value)
+            } catch {
+                guard case .invalidRequest(let what) = error else { continue }
+                throw ProfileError("the WebSocket request can't be written: \(what)")
+            }
+        }
+    }
+
+    static func tls(_ options: TLSOptions) throws(ProfileError) {
+        if let name = options.serverName { _ = try serverName(name) }
+        guard options.applicationProtocols.allSatisfy({ (1...255).contains($0.utf8.count) }) else {
+            throw ProfileError("an ALPN protocol name has 1 to 255 bytes")
+        }
+    }
+
+    /// As SNI and certificates have it: no port, no brackets, no trailing dot, whatever the resolver was asked
+    /// (RFC 6066, section 3).
+    static func serverName(_ name: String) throws(ProfileError) -> String {
+        let name = try host(name)
+        return name.hasSuffix(".") ? String(name.dropLast()) : name
     }
 }

@@ -151,8 +151,14 @@ final class TLSStage {
     }
 
     private func set(serverName: String) throws(TransportError) {
-        // The name itself has no trailing dot, whatever the resolver was asked (RFC 6066, section 3).
-        let name = serverName.hasSuffix(".") ? String(serverName.dropLast()) : serverName
+        let name: String
+        do {
+            name = try ProfileValidation.serverName(serverName)
+        } catch {
+            // A profile's parts can be changed after it was checked.
+            throw TransportError(
+                stage: .local, code: .clientInvalidArgument, evidence: .text("the server name: \(error)"))
+        }
         let parameters = SSL_get0_param(ssl)
         if let literal = SocketAddress(literal: name, port: 0) {
             // Addresses are verified against the certificate's IP entries and never sent as SNI. OpenSSL knows
