@@ -15,6 +15,7 @@ package final class Connector {
     private let loop: EventLoop
     private let route: Route
     private let tlsContext: TLSContext?
+    private let resolver: Resolver
     private let observe: (StageObservation) -> Void
     private let completion: (Result<ByteStream, TransportError>) -> Void
 
@@ -27,13 +28,14 @@ package final class Connector {
     ///   - tlsContext: present exactly when the route has TLS.
     ///   - observe: hears of each stage once, passed or failed.
     package init(
-        loop: EventLoop, route: Route, tlsContext: TLSContext?,
+        loop: EventLoop, route: Route, tlsContext: TLSContext?, resolver: Resolver = .system,
         observe: @escaping (StageObservation) -> Void,
         completion: @escaping (Result<ByteStream, TransportError>) -> Void
     ) {
         self.loop = loop
         self.route = route
         self.tlsContext = tlsContext
+        self.resolver = resolver
         self.observe = observe
         self.completion = completion
         stageStart = loop.now
@@ -53,7 +55,7 @@ package final class Connector {
             return
         }
         let bound = LoopBound(self, on: loop)
-        Resolver.system.resolve(route.host, port: route.port) { answer in
+        resolver.resolve(route.host, port: route.port) { answer in
             bound.execute { $0.resolved(answer) }
         }
     }

@@ -17,9 +17,15 @@ package final class Resolver: Sendable {
 
     /// A resolver that hangs holds its thread; later names wait in line and meet their stage's deadline.
     private static let maximumThreads = 4
-    package static let system = Resolver()
+    package static let system = Resolver(lookUp: systemLookUp)
 
     private let state = Lock(State())
+    private let lookUp: @Sendable (_ host: String, _ port: UInt16) -> Answer
+
+    /// - Parameter lookUp: asked on a thread of the resolver's own; may block.
+    package init(lookUp: @escaping @Sendable (_ host: String, _ port: UInt16) -> Answer) {
+        self.lookUp = lookUp
+    }
 
     /// Calls `completion` with the addresses, in the order of the system's preference (RFC 6724): for an
     /// address literal at once, on this thread; else later, on another.
@@ -66,7 +72,7 @@ package final class Resolver: Sendable {
 
     private func work() {
         while let request = nextRequest() {
-            request.completion(Self.lookUp(request.host, port: request.port))
+            request.completion(lookUp(request.host, request.port))
         }
     }
 
@@ -80,7 +86,7 @@ package final class Resolver: Sendable {
         }
     }
 
-    private static func lookUp(_ host: String, port: UInt16) -> Answer {
+    private static func systemLookUp(_ host: String, _ port: UInt16) -> Answer {
         var hints = addrinfo()
         hints.ai_family = AF_UNSPEC
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
