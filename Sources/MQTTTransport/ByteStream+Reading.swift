@@ -160,8 +160,7 @@ extension ByteStream: EventHandler {
             return TransportError(stage: .tls, code: code, evidence: evidence)
         }
         let stage: ConnectionStage = isOpen ? .established : .webSocket
-        if number == nil, webSocket?.isOpen == true {
-            let close = TransportError.Evidence.webSocketClose(code: 1006, reason: "", clean: false)
+        if number == nil, let close = webSocket?.streamEnded() {
             return TransportError(stage: stage, code: .wsClosed, evidence: close)
         }
         switch number {

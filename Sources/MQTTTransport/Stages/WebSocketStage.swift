@@ -62,11 +62,6 @@ struct WebSocketStage {
         if case .clientHandshake(let handshake) = state { output.append(contentsOf: handshake.requestBytes) }
     }
 
-    var isOpen: Bool {
-        if case .open = state { return true }
-        return false
-    }
-
     /// The next event in `input`, which is moved past what was used; nil once all of it was.
     ///
     /// - Throws: `TransportError` at stage `webSocket` when the opening handshake fails.
@@ -108,6 +103,15 @@ struct WebSocketStage {
     func close(output: inout [UInt8], random: inout RandomPool) {
         guard case .open(let open) = state else { return }
         open.connection.close(.normalClosure, maskingKey: random.next(), into: &output)
+    }
+
+    /// The stream below has ended: how the WebSocket was closed by that (RFC 6455, section 7.1.5); nil where none
+    /// was open.
+    func streamEnded() -> TransportError.Evidence? {
+        guard case .open(let open) = state else { return nil }
+        open.connection.streamEnded()
+        guard case .closed(let code, let reason, let wasClean) = open.connection.state else { return nil }
+        return .webSocketClose(code: code.rawValue, reason: reason, clean: wasClean)
     }
 
     private static func receive(
