@@ -48,6 +48,7 @@ extension ByteStream {
     func flush() {
         if case .closed = phase { return }
         if writeError != nil { return }
+        var hasProgressed = false
         while pendingBytes > 0 {
             let result = wire.withUnsafeBytes { bytes in
                 Socket.write(descriptor, UnsafeRawBufferPointer(rebasing: bytes[wireStart...]))
@@ -55,9 +56,11 @@ extension ByteStream {
             switch result {
             case .bytes(let count):
                 wireStart += count
+                hasProgressed = true
             case .wouldBlock:
                 compact()
                 loop.setInterest(descriptor, readable: !isDrainingOnly, writable: true)
+                if hasProgressed, isOpen { delegate?.streamProgressed(self) }
                 return
             case .failed(let number) where isDrainingOnly:
                 return finish(endError(number), lingers: false)

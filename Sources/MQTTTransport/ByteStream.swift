@@ -4,11 +4,17 @@ package protocol ByteStreamDelegate: AnyObject {
     func stream(_ stream: ByteStream, passed stage: ConnectionStage, detail: String)
     /// Bytes of MQTT, valid during the call only.
     func stream(_ stream: ByteStream, received bytes: UnsafeRawBufferPointer)
+    /// Some of what was sent has been handed to the kernel and the rest waits for the peer to read.
+    func streamProgressed(_ stream: ByteStream)
     /// Everything sent so far has been handed to the kernel.
     func streamFlushed(_ stream: ByteStream)
     /// Nothing more will come and nothing more can be sent; called exactly once.
     /// - Parameter error: nil after `close()`.
     func streamClosed(_ stream: ByteStream, _ error: TransportError?)
+}
+
+extension ByteStreamDelegate {
+    package func streamProgressed(_ stream: ByteStream) {}
 }
 
 /// A connected socket with its layers (TLS, WebSocket, both or none), as a stream of MQTT bytes.

@@ -20,12 +20,7 @@ struct ByteStreamClosingTests {
             for _ in 0..<5 {
                 let peer = try bench.peer(
                     tls: isTLS ? try Fixture.server() : nil, [.send(Self.inbound), .expectEnd])
-                let port = Int(peer.port)
-                let client = try bench.client(
-                    isTLS
-                        ? .tls(host: "127.0.0.1", port: port, options: try Fixture.trust())
-                        : .tcp(host: "127.0.0.1", port: port)
-                ) { event, stream in
+                let client = try bench.client(.to(peer, isTLS: isTLS)) { event, stream in
                     guard event == .connected else { return }
                     stream.send([Self.disconnect])
                     stream.close()
@@ -96,12 +91,7 @@ struct ByteStreamClosingTests {
                 let peer = try bench.peer(
                     tls: isTLS ? try Fixture.server() : nil,
                     endsFirst ? [.closeWithoutNotify, .expectEnd] : [.expectEnd])
-                let port = Int(peer.port)
-                let client = try bench.client(
-                    isTLS
-                        ? .tls(host: "127.0.0.1", port: port, options: try Fixture.trust())
-                        : .tcp(host: "127.0.0.1", port: port)
-                ) { event, stream in
+                let client = try bench.client(.to(peer, isTLS: isTLS)) { event, stream in
                     guard event == .connected else { return }
                     stream.send([words])
                     stream.close()

@@ -306,12 +306,7 @@ struct ByteStreamTests {
         try await Bench.run { bench in
             let peer = try bench.peer(
                 tls: isTLS ? try Fixture.server() : nil, [.send([0x20]), .pause(.milliseconds(20)), .reset])
-            let port = Int(peer.port)
-            let client = try bench.client(
-                isTLS
-                    ? .tls(host: "127.0.0.1", port: port, options: try Fixture.trust())
-                    : .tcp(host: "127.0.0.1", port: port)
-            ) { event, stream in
+            let client = try bench.client(.to(peer, isTLS: isTLS)) { event, stream in
                 guard event == .received else { return }
                 usleep(100_000)
                 stream.send([[0xC0, 0x00]])
@@ -320,66 +315,6 @@ struct ByteStreamTests {
             #expect(error?.code == .tcpReset)
             #expect(client.state.received == [0x20])
             #expect(client.state.ends.count == 1)
-        }
-    }
-
-    // MARK: Not spinning, not blocking
-
-    @Test func a_peer_that_does_not_read_holds_up_nothing_but_its_bytes() async throws {
-        try await Bench.run { bench in
-            let peer = try bench.peer([.ignore])
-            let client = try bench.client(.tcp(host: "127.0.0.1", port: Int(peer.port)))
-            #expect(await client.outcome() == nil)
-            let pending = Watched<[Int]>([])
-            let chunk = [UInt8](repeating: 0x30, count: 8 << 20)
-            for _ in 0..<4 {
-                client.withStream { $0.send([chunk]) }
-                await client.settle()
-                client.withStream { stream in pending.update { $0.append(stream.pendingBytes) } }
-            }
-            let sizes = await pending.first { $0.count == 4 }
-            #expect(sizes == sizes.sorted())
-            #expect(sizes[3] > 16 << 20)
-            let used = await cpuTime(of: bench.loop, over: .milliseconds(200))
-            #expect(used < .milliseconds(50))
-            client.withStream { $0.abort(nil) }
-            _ = await client.end()
-            peer.stop()
-        }
-    }
-
-    @Test func an_ended_or_idle_connection_costs_no_turns() async throws {
-        try await Bench.run { bench in
-            let peer = try bench.peer(
-                [.close], [.upgradeWebSocket, .send([0x81, 0x00]), .hold], [.expectCount(1), .reset], [.hold])
-            let port = Int(peer.port)
-            let ended = try bench.client(.tcp(host: "127.0.0.1", port: port))
-            _ = await ended.end()
-            let lingering = try bench.client(.webSocket(host: "127.0.0.1", port: port))
-            _ = await lingering.end()
-            let reset = try bench.client(.tcp(host: "127.0.0.1", port: port)) { event, stream in
-                if event == .connected { stream.send([[0x10]]) }
-            }
-            _ = await reset.end()
-            let idle = try bench.client(.tcp(host: "127.0.0.1", port: port))
-            #expect(await idle.outcome() == nil)
-            #expect(await cpuTime(of: bench.loop, over: .milliseconds(200)) < .milliseconds(50))
-            #expect(await cpuTime(of: bench.peerLoop, over: .milliseconds(200)) < .milliseconds(50))
-        }
-    }
-
-    /// One that refills whenever it has been flushed must not keep the loop from others.
-    @Test func a_stream_that_refills_at_once_leaves_the_others_their_turn() async throws {
-        try await Bench.run { bench in
-            let peer = try bench.peer([.hold])
-            let client = try bench.client(.tcp(host: "127.0.0.1", port: Int(peer.port))) { event, stream in
-                if event == .connected || event == .flushed { stream.send([[0xC0, 0x00]]) }
-            }
-            #expect(await client.outcome() == nil)
-            for _ in 0..<20 { await client.settle() }
-            #expect(client.state.flushes > 20)
-            client.withStream { $0.abort(nil) }
-            _ = await client.end()
         }
     }
 }

@@ -3,62 +3,8 @@ import MQTTLoopback
 import MQTTTransport
 import Testing
 
-@Suite("Connector, TCP and TLS stages", .timeLimit(.minutes(1)))
+@Suite("Connector, TLS stage", .timeLimit(.minutes(1)))
 struct ConnectorTLSTests {
-    // MARK: TCP
-
-    @Test func a_port_that_nobody_listens_on_refuses() async throws {
-        try await Bench.run { bench in
-            // Bound for the whole test, so that nobody else gets it, but not listening.
-            let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-            defer { close(descriptor) }
-            let port = try bindWithoutListening(descriptor)
-            let client = try bench.client(.tcp(host: "127.0.0.1", port: port))
-            let error = await client.outcome()
-            #expect(error?.stage == .tcp)
-            #expect(error?.code == .tcpRefused)
-            #expect(error?.evidence == .errno(ECONNREFUSED))
-            #expect(error?.hop == "127.0.0.1:\(port)")
-            expectObservations(client, [.resolve, .tcp], failure: .tcpRefused)
-        }
-    }
-
-    @Test func several_addresses_fail_with_each_of_their_reasons() async throws {
-        try await Bench.run { bench in
-            let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-            defer { close(descriptor) }
-            let port = try bindWithoutListening(descriptor)
-            let client = try bench.client(.tcp(host: "localhost", port: port))
-            let error = await client.outcome()
-            #expect(error?.stage == .tcp)
-            // One address or two, as the machine's hosts file has it.
-            if case .addresses(let failures)? = error?.evidence {
-                #expect(failures.count > 1)
-                #expect(failures.contains { $0.code == .tcpRefused && $0.hop == "127.0.0.1:\(port)" })
-            } else {
-                #expect(error?.code == .tcpRefused)
-            }
-        }
-    }
-
-    @Test(
-        arguments: [
-            ([.tcpRefused, .tcpTimeout], .tcpRefused), ([.tcpTimeout, .tcpRefused], .tcpTimeout),
-            // ::1 on a machine without IPv6: EADDRNOTAVAIL, ENETUNREACH, EAFNOSUPPORT.
-            ([.clientResources, .tcpRefused], .tcpRefused), ([.tcpNetUnreachable, .tcpTimeout], .tcpTimeout),
-            ([.tcpFailed, .tcpRefused], .tcpRefused),
-            ([.tcpNetUnreachable, .tcpNetUnreachable], .tcpNetUnreachable),
-        ] as [([FailureCode], FailureCode)])
-    func an_address_that_nothing_was_sent_to_does_not_name_the_failure(
-        codes: [FailureCode], whole: FailureCode
-    ) {
-        let failures = codes.map { TransportError(stage: .tcp, code: $0, evidence: .none) }
-        let error = TransportError(addresses: failures, host: "broker")
-        #expect(error.code == whole)
-        #expect(error.hop == "broker")
-        #expect(error.evidence == .addresses(failures))
-    }
-
     // MARK: No TLS at the other end
 
     static let strangers: [(String, [ScriptedPeer.Step], FailureCode)] = [
@@ -309,6 +255,8 @@ struct ConnectorTLSTests {
                 let client = try bench.client(
                     .tls(host: "127.0.0.1", port: Int(peer.port), options: try Fixture.trust()))
                 #expect(await client.received(4) == [0x20, 0x02, 0x00, 0x00])
+                let summary = client.state.observations.last?.detail
+                #expect(summary?.hasPrefix(version == .v1_2 ? "TLSv1.2 " : "TLSv1.3 ") == true)
             }
         }
     }
@@ -390,10 +338,9 @@ struct ConnectorTLSTests {
     @Test func a_header_that_cannot_be_sent_fails_locally_and_observes_TCP_once() async throws {
         try await Bench.run { bench in
             let peer = try bench.peer([.hold])
-            let options = WebSocketOptions(headers: [.init(name: "Host", value: "other")])
-            let client = try bench.client(
-                try ConnectionProfile(
-                    host: "127.0.0.1", port: Int(peer.port), transport: .webSocket(options)))
+            var profile = try ConnectionProfile.webSocket(host: "127.0.0.1", port: Int(peer.port))
+            profile.webSocket?.headers = [.init(name: "Host", value: "other")]
+            let client = try bench.client(profile)
             let error = await client.outcome()
             #expect(error?.stage == .local)
             #expect(error?.code == .clientInvalidArgument)
@@ -414,18 +361,4 @@ struct ConnectorTLSTests {
             #expect(client.state.observations.map(\.stage) == [.resolve, .tcp])
         }
     }
-}
-
-/// A port that refuses for as long as the descriptor lives.
-func bindWithoutListening(_ descriptor: Int32) throws -> Int {
-    var address = sockaddr_in()
-    address.sin_family = sa_family_t(AF_INET)
-    address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-    let result = withUnsafePointer(to: &address) { pointer in
-        pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-            bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
-        }
-    }
-    try #require(result == 0)
-    return Int(try #require(SocketAddress(boundTo: descriptor)).port)
 }

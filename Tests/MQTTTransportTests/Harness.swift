@@ -29,11 +29,21 @@ struct Bench: Sendable {
 
     func client(
         _ profile: ConnectionProfile, deadlines: StageDeadlines = StageDeadlines(),
+        resolver: Resolver = .system,
         react: @escaping TestClient.Reaction = { _, _ in }
     ) throws -> TestClient {
         var profile = profile
         profile.deadlines = deadlines
-        return try TestClient(loop: loop, profile: profile, react: react)
+        return try TestClient(loop: loop, profile: profile, resolver: resolver, react: react)
+    }
+}
+
+extension ConnectionProfile {
+    static func to(_ peer: ScriptedPeer, isTLS: Bool) throws -> ConnectionProfile {
+        let port = Int(peer.port)
+        return isTLS
+            ? try .tls(host: "127.0.0.1", port: port, options: try Fixture.trust())
+            : try .tcp(host: "127.0.0.1", port: port)
     }
 }
 
@@ -55,6 +65,8 @@ final class TestClient: Sendable {
         var observations: [StageObservation] = []
         var completions: [TransportError?] = []
         var received: [UInt8] = []
+        /// Writes after which something still waits.
+        var partialWrites = 0
         var flushes = 0
         /// One for each call of `streamClosed`.
         var ends: [TransportError?] = []
@@ -66,11 +78,16 @@ final class TestClient: Sendable {
     let watched = Watched(State())
     private let owner: LoopBound<Owner>
 
-    init(loop: EventLoop, profile: ConnectionProfile, react: @escaping Reaction) throws {
+    init(
+        loop: EventLoop, profile: ConnectionProfile, resolver: Resolver, react: @escaping Reaction
+    ) throws {
         let route = Route(profile)
         let context = try route.tls.map { try TLSContext(client: $0) }
         owner = LoopBound(
-            Owner(loop: loop, route: route, context: context, watched: watched, react: react), on: loop)
+            Owner(
+                loop: loop, route: route, context: context, resolver: resolver, watched: watched, react: react
+            ),
+            on: loop)
         owner.execute { $0.start() }
     }
 
@@ -113,25 +130,27 @@ final class TestClient: Sendable {
         let loop: EventLoop
         let route: Route
         let context: TLSContext?
+        let resolver: Resolver
         let watched: Watched<State>
         let react: Reaction
         var connector: Connector?
         var stream: ByteStream?
 
         init(
-            loop: EventLoop, route: Route, context: TLSContext?, watched: Watched<State>,
-            react: @escaping Reaction
+            loop: EventLoop, route: Route, context: TLSContext?, resolver: Resolver,
+            watched: Watched<State>, react: @escaping Reaction
         ) {
             self.loop = loop
             self.route = route
             self.context = context
+            self.resolver = resolver
             self.watched = watched
             self.react = react
         }
 
         func start() {
             let connector = Connector(
-                loop: loop, route: route, tlsContext: context,
+                loop: loop, route: route, tlsContext: context, resolver: resolver,
                 observe: { [watched] observation in watched.update { $0.observations.append(observation) } },
                 completion: { [unowned self] result in completed(result) })
             self.connector = connector
@@ -155,6 +174,10 @@ final class TestClient: Sendable {
         func stream(_ stream: ByteStream, received bytes: UnsafeRawBufferPointer) {
             watched.update { $0.received.append(contentsOf: bytes) }
             react(.received, stream)
+        }
+
+        func streamProgressed(_ stream: ByteStream) {
+            watched.update { $0.partialWrites += 1 }
         }
 
         func streamFlushed(_ stream: ByteStream) {

@@ -212,6 +212,10 @@ extension SessionDriver: ByteStreamDelegate {
         scheduleTurnEnd()
     }
 
+    func streamProgressed(_ stream: ByteStream) {
+        session.sentBytes(now: loop.now)
+    }
+
     func streamFlushed(_ stream: ByteStream) {
         session.flushed(now: loop.now)
         scheduleTurnEnd()
