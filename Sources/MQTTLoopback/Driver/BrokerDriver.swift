@@ -22,7 +22,7 @@ final class BrokerDriver {
     private var buffer: [UInt8] = []
     private var packetEnds: [Int] = []
     private var isTurnEndScheduled = false
-    private var timer: (identifier: EventLoop.TimerIdentifier, deadline: ContinuousClock.Instant)?
+    private var timer: DeadlineTimer
 
     /// Output stays with the core, which then knows that the client reads slowly, while more than this waits in
     /// the stream.
@@ -30,6 +30,7 @@ final class BrokerDriver {
 
     init(loop: EventLoop, configuration: BrokerConfiguration, webSocketPath: String, tlsContext: TLSContext) {
         self.loop = loop
+        timer = DeadlineTimer(on: loop)
         self.webSocketPath = webSocketPath
         self.tlsContext = tlsContext
         core = BrokerCore(configuration: configuration)
@@ -156,8 +157,7 @@ final class BrokerDriver {
         listeners = [:]
         for stream in peers.compactMap({ $0?.stream }) + lingering { stream.abort(nil) }
         lingering = []
-        if let timer { loop.cancel(timer.identifier) }
-        timer = nil
+        timer.cancel()
     }
 
     // MARK: Output
@@ -175,7 +175,7 @@ final class BrokerDriver {
         while let id = core.nextOutput() {
             if let peer = peers[id.slot] { takeOutput(of: peer) }
         }
-        armTimer()
+        timer.arm(for: core.nextDeadline) { [weak self] in self?.timerFired() }
         if peerCount == 0, let completion = whenEmpty {
             whenEmpty = nil
             abandon()
@@ -202,20 +202,8 @@ final class BrokerDriver {
         if after == .close { peer.stream.close() }
     }
 
-    /// Deadlines move on with all traffic, so the timer is left alone as long as it isn't too late; firing too
-    /// early costs one look.
-    private func armTimer() {
-        guard let deadline = core.nextDeadline else { return }
-        if let timer {
-            if timer.deadline <= deadline { return }
-            loop.cancel(timer.identifier)
-        }
-        let identifier = loop.schedule(at: deadline) { [weak self] in self?.timerFired() }
-        timer = (identifier, deadline)
-    }
-
     private func timerFired() {
-        timer = nil
+        timer.fired()
         core.advance(now: loop.now)
         scheduleTurnEnd()
     }

@@ -50,7 +50,7 @@ final class SessionDriver {
     private var isTurnEndScheduled = false
     private var pumpedTurn: ContinuousClock.Instant?
     private var pumpedChunks = 0
-    private var timer: (identifier: EventLoop.TimerIdentifier, deadline: ContinuousClock.Instant)?
+    private var timer: DeadlineTimer
 
     /// Packets are encoded in pieces of this size, and only while less than that waits in the stream.
     private static let chunkSize = 64 * 1024
@@ -62,6 +62,7 @@ final class SessionDriver {
         sessionConfiguration: SessionConfiguration, inbox: ClientInbox, events: EventHub
     ) {
         self.loop = loop
+        timer = DeadlineTimer(on: loop)
         self.profile = profile
         self.configuration = configuration
         self.inbox = inbox
@@ -209,7 +210,8 @@ final class SessionDriver {
         performActions()
         if heldBytes > configuration.subscriptionByteLimit { endForFullBuffer(heldBytes) }
         pump()
-        armTimer()
+        let deadlines = [session.nextDeadline, lifecycle.nextDeadline]
+        timer.arm(for: deadlines.lazy.compactMap { $0 }.min()) { [weak self] in self?.timerFired() }
     }
 
     /// Carries out what the session has said, until it says nothing more.
@@ -272,22 +274,8 @@ final class SessionDriver {
                 retainAvailable: session.limits.retainAvailable))
     }
 
-    /// Deadlines move on with all traffic, so the timer is left alone as long as it isn't too late; firing too
-    /// early costs one look.
-    private func armTimer() {
-        guard let deadline = [session.nextDeadline, lifecycle.nextDeadline].compactMap({ $0 }).min() else {
-            return
-        }
-        if let timer {
-            if timer.deadline <= deadline { return }
-            loop.cancel(timer.identifier)
-        }
-        let identifier = loop.schedule(at: deadline) { [weak self] in self?.timerFired() }
-        timer = (identifier, deadline)
-    }
-
     private func timerFired() {
-        timer = nil
+        timer.fired()
         session.deadlineReached(now: loop.now, into: &output)
         perform(lifecycle.deadlineReached(now: loop.now))
         scheduleTurnEnd()
