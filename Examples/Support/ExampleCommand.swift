@@ -76,7 +76,7 @@ package struct ExampleCommand: Sendable {
     }
 
     package var help: String {
-        let rows = options + Self.sharedOptions
+        let rows = options + sharedOptions
         let width = rows.map { $0.name.count + $0.value.count + 1 }.max() ?? 0
         let lines = rows.map { row in
             let left = row.value.isEmpty ? row.name : "\(row.name) \(row.value)"
@@ -97,20 +97,23 @@ package struct ExampleCommand: Sendable {
             """
     }
 
-    private static let sharedOptions = [
-        Option("--url", "URL", "the broker's URL, where it doesn't stand by itself"),
-        Option("--ca", "FILE", "trust the CAs in this PEM file, and no others"),
-        Option("--prefix", "PREFIX", "where the topics begin, such as connectmq/demo/1a2b3c4d"),
-        Option("--client-id", "ID", "the MQTT client identifier; made up by default"),
-        Option("--username", "NAME", "the MQTT user name"),
-        Option("--password-file", "FILE", "a file whose first line is the password"),
-        Option("--v3", "", "speak MQTT 3.1.1; 5.0 by default"),
-        Option("--help", "", "print this help"),
-    ]
+    private var sharedOptions: [Option] {
+        let prefix = "where the topics begin, such as connectmq/demo/1a2b3c4d"
+        return [
+            Option("--url", "URL", "the broker's URL, where it doesn't stand by itself"),
+            Option("--ca", "FILE", "trust the CAs in this PEM file, and no others"),
+            Option("--prefix", "PREFIX", requiresPrefix ? prefix : "\(prefix); random by default"),
+            Option("--client-id", "ID", "the MQTT client identifier; made up by default"),
+            Option("--username", "NAME", "the MQTT user name"),
+            Option("--password-file", "FILE", "a file whose first line is the password"),
+            Option("--v3", "", "speak MQTT 3.1.1; 5.0 by default"),
+            Option("--help", "", "print this help"),
+        ]
+    }
 
     /// Parts options with their values from the arguments that stand by themselves.
     private func sort(_ arguments: [String]) throws(UsageError) -> ([String: String], [String]) {
-        let known = options + Self.sharedOptions
+        let known = options + sharedOptions
         var values: [String: String] = [:]
         var positional: [String] = []
         var rest = arguments[...]

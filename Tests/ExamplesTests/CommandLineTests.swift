@@ -112,6 +112,11 @@ import Testing
         #expect(Self.sensor.help.contains(option))
     }
 
+    @Test func the_help_says_where_a_prefix_is_made_up() {
+        #expect(Self.dashboard.help.contains("connectmq/demo/1a2b3c4d; random by default"))
+        #expect(!Self.sensor.help.contains("random by default"))
+    }
+
     @Test(arguments: ["", "a/b", "+", "a#", "a\u{1}", "a\u{1B}[2J"])
     func a_level_of_a_topic_is_checked(_ level: String) {
         #expect(throws: UsageError.self) { try ExampleOptions.check(level: level, "NAME") }
