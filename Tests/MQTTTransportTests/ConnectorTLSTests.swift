@@ -132,6 +132,30 @@ struct ConnectorTLSTests {
         }
     }
 
+    @Test func an_expired_CA_is_refused_although_the_servers_certificate_is_valid() async throws {
+        try await Bench.run { bench in
+            let directory = FileManager.default.temporaryDirectory
+                .appendingPathComponent("mqtt-expired-ca-\(UUID().uuidString)")
+            try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+            defer { try? FileManager.default.removeItem(at: directory) }
+            let authority = try CertificateAuthority(commonName: "Expired authority", validity: .expired)
+            let identity = try authority.issue(.server(names: ["localhost"], addresses: []))
+            let files = TestCertificates.IdentityFiles(
+                certificate: directory.appendingPathComponent("server.crt").path,
+                key: directory.appendingPathComponent("server.key").path)
+            try identity.certificate.write(toFile: files.certificate, atomically: true, encoding: .utf8)
+            try identity.key.write(toFile: files.key, atomically: true, encoding: .utf8)
+            let (error, _) = try await outcome(
+                bench, server: files, options: TLSOptions(trust: .pem(Array(authority.certificate.utf8))))
+            #expect(error?.code == .tlsExpired)
+            guard case .certificate(let problem)? = error?.evidence else {
+                Issue.record("no certificate in \(String(describing: error))")
+                return
+            }
+            #expect(problem.depth == 1)
+        }
+    }
+
     @Test func names_and_addresses_in_the_certificate_are_accepted() async throws {
         try await Bench.run { bench in
             let files = try Fixture.files()

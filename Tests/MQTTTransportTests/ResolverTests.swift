@@ -1,3 +1,4 @@
+import Dispatch
 import MQTTLoopback
 import MQTTTransport
 import Testing
@@ -42,6 +43,24 @@ struct ResolverTests {
             expectObservations(client, [.resolve], failure: error?.code)
             let duration = try #require(client.state.observations.last?.duration)
             #expect(duration < .seconds(7))
+        }
+    }
+
+    @Test func a_resolver_that_hangs_meets_the_deadline_of_its_stage() async throws {
+        try await Bench.run { bench in
+            let deadline = Duration.milliseconds(50)
+            let release = DispatchSemaphore(value: 0)
+            defer { release.signal() }
+            let hanging = Resolver { _, _ in
+                release.wait()
+                return .success([])
+            }
+            let client = try bench.client(
+                .tcp(host: "broker.example"), deadlines: StageDeadlines(resolve: deadline), resolver: hanging)
+            let error = await client.outcome()
+            #expect(error?.code == .dnsTimeout)
+            #expect(error?.evidence == .deadline(deadline))
+            expectObservations(client, [.resolve], failure: .dnsTimeout)
         }
     }
 

@@ -50,6 +50,11 @@ public struct TestCertificates: Sendable {
     public struct IdentityFiles: Sendable, Hashable {
         public let certificate: String
         public let key: String
+
+        package init(certificate: String, key: String) {
+            self.certificate = certificate
+            self.key = key
+        }
     }
 
     /// The files that `write(to:)` has made. The keys of the authorities are not among them.
