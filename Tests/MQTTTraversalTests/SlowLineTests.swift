@@ -45,7 +45,12 @@ struct SlowLineTests {
             // CONNECT comes alone, since nothing is published before CONNACK.
             guard recv(client, &buffer, buffer.count, 0) > 0 else { return }
             send(client, Self.connack, Self.connack.count, Int32(MSG_NOSIGNAL))
-            var received = 0
+            var received = recv(client, &buffer, buffer.count, 0)
+            // A busy machine may be late with its publish.
+            while received == 2, buffer[0] == 0xC0 {
+                send(client, Self.pingresp, Self.pingresp.count, Int32(MSG_NOSIGNAL))
+                received = recv(client, &buffer, buffer.count, 0)
+            }
             while received < count {
                 let more = recv(client, &buffer, buffer.count, 0)
                 guard more > 0 else { return }
@@ -53,7 +58,7 @@ struct SlowLineTests {
                 if received > silence {
                     send(client, Self.pingresp, Self.pingresp.count, Int32(MSG_NOSIGNAL))
                 }
-                usleep(10_000)
+                usleep(20_000)
             }
             send(client, Self.puback, Self.puback.count, Int32(MSG_NOSIGNAL))
             // Until the client's end.
@@ -65,18 +70,18 @@ struct SlowLineTests {
     /// the broker can't answer what hasn't reached it.
     @Test func a_long_message_that_moves_is_not_taken_for_a_dead_peer() async throws {
         let broker = try SlowBroker()
-        let payload = [UInt8](repeating: 0x5A, count: 30 << 20)
+        let payload = [UInt8](repeating: 0x5A, count: 26 << 20)
         let reading = Thread { broker.serve(payload.count, silence: payload.count - (6 << 20)) }
         reading.start()
         let client = MQTTClient(
             profile: try .tcp(host: "127.0.0.1", port: broker.port),
             configuration: ClientConfiguration(
-                clientID: "slow", keepAlive: .seconds(1), pingTimeout: .seconds(1), reconnect: .never))
+                clientID: "slow", keepAlive: .seconds(1), pingTimeout: .seconds(3), reconnect: .never))
         try await client.connect()
         let started = ContinuousClock.now
         let outcome = try await client.publish(payload, to: "t", qos: .atLeastOnce)
         #expect(outcome.reasonCode == .success)
-        #expect(started.duration(to: .now) > .seconds(3))
+        #expect(started.duration(to: .now) > .seconds(5))
         await client.disconnect()
     }
 }
