@@ -69,6 +69,8 @@ import Testing
         (ClientConfiguration(keepAlive: .seconds(-1)), "keepAlive"),
         (ClientConfiguration(maximumPacketSize: 0), "maximumPacketSize"),
         (ClientConfiguration(receiveMaximum: 0), "receiveMaximum"),
+        (ClientConfiguration(reconnect: .jittered(base: .zero, maximum: .seconds(1))), "reconnect"),
+        (ClientConfiguration(reconnect: .jittered(base: .seconds(1), maximum: .zero)), "reconnect"),
         (ClientConfiguration(will: WillMessage(topic: "a/#", payload: "x")), "will"),
     ])
     func a_configuration_that_cannot_be_sent_is_refused_at_connect(

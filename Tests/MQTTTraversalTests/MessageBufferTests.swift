@@ -77,16 +77,52 @@ import Testing
         #expect(drain(buffer) == ["4", "5"])
     }
 
-    @Test func qos_0_never_drops_an_acknowledged_message() {
+    @Test func qos_0_never_makes_room_by_dropping_an_acknowledged_message() {
         let buffer = buffer(capacity: 2, policy: .withholdAcknowledgements)
-        let messages = [
-            incoming("0", qos: .atMostOnce), incoming("1", qos: .atLeastOnce, token: 1),
-            incoming("2", qos: .atMostOnce), incoming("3", qos: .atMostOnce),
-        ]
-        #expect(add(messages, to: buffer) == [1])
-        // "2" took the place of "0"; "3" found only "1" before it.
-        #expect(buffer.droppedCount == 2)
+        _ = add([incoming("0", qos: .atMostOnce), incoming("1", qos: .atLeastOnce, token: 1)], to: buffer)
+        _ = add([incoming("2", qos: .atMostOnce), incoming("3", qos: .atMostOnce)], to: buffer)
         #expect(drain(buffer) == ["1", "2"])
+        #expect(buffer.droppedCount == 2)
+    }
+
+    @Test(arguments: [
+        (OverflowPolicy.withholdAcknowledgements, ["3456", "78"]), (.dropOldest, ["3456", "78"]),
+        (.dropNewest, ["12", "0000"]),
+    ])
+    func bytes_fill_a_buffer_as_messages_do(policy: OverflowPolicy, left: [String]) {
+        let buffer = MessageBuffer(capacity: 100, byteCapacity: 6, policy: policy) { _ in }
+        let held = buffer.add(["12", "0000", "3456", "78"].map { incoming($0, qos: .atMostOnce) }) { _ in }
+        #expect(held == 6)
+        #expect(drain(buffer) == left)
+        _ = add([incoming("123456789", qos: .atMostOnce)], to: buffer)
+        #expect(drain(buffer) == ["123456789"], "one message fits whatever its size")
+    }
+
+    @Test func qos_1_is_withheld_where_bytes_fill_the_buffer() {
+        let buffer = MessageBuffer(
+            capacity: 100, byteCapacity: 4, policy: .withholdAcknowledgements
+        ) { _ in }
+        let messages = (1...3).map { incoming("00\($0)", qos: .atLeastOnce, token: UInt64($0)) }
+        #expect(add(messages, to: buffer) == [1])
+        #expect(drain(buffer) == ["001"])
+        var admitted: [UInt64] = []
+        buffer.admitWithheld { admitted.append($0.rawValue) }
+        #expect(admitted == [2])
+    }
+
+    @Test(.timeLimit(.minutes(1))) func two_consumers_share_the_messages_and_both_end() async throws {
+        let buffer = buffer(capacity: 4, policy: .withholdAcknowledgements)
+        let subscription = Subscription(topicFilter: "t", grantedQoS: .atMostOnce, buffer: buffer) { _ in }
+        let readers = (0..<2).map { _ in
+            Task { () -> Int in
+                var count = 0
+                for try await _ in subscription { count += 1 }
+                return count
+            }
+        }
+        for number in 0..<4 { _ = add([incoming("\(number)", qos: .atMostOnce)], to: buffer) }
+        buffer.end(nil)
+        #expect(try await readers[0].value + readers[1].value == 4)
     }
 
     @Test(arguments: [(OverflowPolicy.dropOldest, ["4", "5"]), (.dropNewest, ["1", "2"])])

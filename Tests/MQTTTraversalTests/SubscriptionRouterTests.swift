@@ -57,6 +57,27 @@ extension SubscriptionRouter {
         #expect(accepted == [1, 2])
     }
 
+    @Test func a_buffer_that_is_removed_holds_up_no_acknowledgement() throws {
+        var router = SubscriptionRouter()
+        let (wide, narrow) = (buffer(), buffer(capacity: 1))
+        router.insert(wide, for: try TopicFilter("#"))
+        router.insert(narrow, for: try TopicFilter("a"))
+        var accepted: [UInt64] = []
+        let before = [1, 2].map { router.matches("a", token: $0) }
+        _ = router.commit { accepted.append($0.rawValue) }
+        #expect(accepted == [1], "narrow withholds 2")
+        // Staged in the very turn in which the buffer goes.
+        let staged = router.matches("a", token: 3)
+        #expect(before + [staged] == [true, true, true])
+        narrow.end(nil)
+        _ = router.remove(narrow) { accepted.append($0.rawValue) }
+        router.admitWithheld(of: narrow) { accepted.append($0.rawValue) }
+        #expect(accepted == [1, 2], "3 waits for the other buffer still")
+        _ = router.commit { accepted.append($0.rawValue) }
+        #expect(accepted == [1, 2, 3])
+        #expect(topics(wide) == ["a", "a", "a"])
+    }
+
     @Test func topics_differ_by_their_bytes_not_by_canonical_equivalence() throws {
         var router = SubscriptionRouter()
         let composed = buffer()
@@ -70,7 +91,7 @@ extension SubscriptionRouter {
         let (first, second) = (buffer(), buffer())
         router.insert(first, for: try TopicFilter("a"))
         router.insert(second, for: try TopicFilter("a"))
-        let removals = [first, second, second].map { router.remove($0)?.wasLast }
+        let removals = [first, second, second].map { router.remove($0) { _ in }?.wasLast }
         #expect(removals == [false, true, nil])
         let isStillMatched = router.matches("a")
         #expect(!isStillMatched)

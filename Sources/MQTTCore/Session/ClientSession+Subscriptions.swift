@@ -28,6 +28,12 @@ extension ClientSession {
                 content: .unsubscribe(topicFilters, properties), token: token, stamp: pending.makeStamp()))
     }
 
+    /// Nobody reads any of them any more: none is made again on a later connection.
+    package mutating func forgetSubscriptions(into output: inout SessionOutput) {
+        for filter in session.subscriptions.keys { forget(filter, into: &output) }
+        pending.requests.replaceAll(with: pending.requests.elements.filter { !$0.isRestoring })
+    }
+
     /// The server has no session: what was granted is asked for again, once, ahead of new requests.
     mutating func restoreSubscriptions(into output: inout SessionOutput) {
         // Requests of ours that an earlier connection didn't get answered would come twice.

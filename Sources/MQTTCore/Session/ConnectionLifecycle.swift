@@ -39,6 +39,11 @@ package struct ConnectionLifecycle: Sendable {
 
     package init(policy: ReconnectPolicy = ReconnectPolicy()) { self.policy = policy }
 
+    /// Whether the first attempt since `connect()` is under way: nothing but its callers depends on it.
+    package var isFirstAttempt: Bool {
+        if case .connecting = phase { !hasConnected } else { false }
+    }
+
     package var nextDeadline: Instant? {
         if case .waiting(let until, _) = phase { until } else { nil }
     }

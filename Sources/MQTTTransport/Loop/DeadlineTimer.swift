@@ -9,10 +9,10 @@ package struct DeadlineTimer {
     }
 
     /// - Parameters:
-    ///   - deadline: nil for none, for now.
+    ///   - deadline: nil for none: the timer is given back.
     ///   - work: run at the deadline or before it, once; it calls `fired` first.
     package mutating func arm(for deadline: ContinuousClock.Instant?, _ work: @escaping () -> Void) {
-        guard let deadline else { return }
+        guard let deadline else { return cancel() }
         if let armed {
             if armed.deadline <= deadline { return }
             loop.cancel(armed.identifier)

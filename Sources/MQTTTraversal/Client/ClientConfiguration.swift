@@ -29,8 +29,8 @@ public struct ClientConfiguration: Sendable {
     public var receiveMaximum: UInt16
     /// Messages that each subscription buffers; above that its overflow policy holds.
     public var subscriptionCapacity: Int
-    /// Bytes of payload that a subscription may hold, withheld messages included, before the connection is ended
-    /// with `client.queue_full`.
+    /// Bytes of payload that a subscription may hold. Above half of it the buffer counts as full; above all of it,
+    /// withheld messages included, the connection is ended with `client.queue_full`.
     public var subscriptionByteLimit: Int
     /// How many publishes may wait to be sent.
     public var maximumQueuedPublishes: Int
@@ -137,6 +137,9 @@ extension ClientConfiguration {
         }
         if keepAliveSeconds == 0, keepAlive > .zero {
             throw MQTTError(.clientInvalidArgument, "keepAlive is below 1 s; 0 switches it off")
+        }
+        if case .jittered(let base, let maximum) = reconnect, base <= .zero || maximum <= .zero {
+            throw MQTTError(.clientInvalidArgument, "the delays of reconnect have to be above zero")
         }
         guard receiveMaximum > 0 else { throw MQTTError(.clientInvalidArgument, "receiveMaximum is 0") }
         guard maximumPacketSize > 0 else { throw MQTTError(.clientInvalidArgument, "maximumPacketSize is 0") }

@@ -127,7 +127,10 @@ public final class MQTTClient: Sendable {
         if configuration.version == .v3_1_1, options != SubscriptionOptions(qos: options.qos) {
             throw MQTTError(.clientInvalidArgument, "Subscription Options other than QoS need MQTT 5.0")
         }
-        let buffer = MessageBuffer(capacity: configuration.subscriptionCapacity, policy: overflow) { buffer in
+        let buffer = MessageBuffer(
+            capacity: configuration.subscriptionCapacity,
+            byteCapacity: configuration.subscriptionByteLimit / 2, policy: overflow
+        ) { buffer in
             engine.submit { _ in .roomMade(buffer) }
         }
         let suback = try await engine.perform { token, continuation in

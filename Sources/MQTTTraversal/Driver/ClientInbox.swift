@@ -51,6 +51,8 @@ final class ClientInbox: Sendable {
     static let highWaterMark = 1 << 20
     /// More than any fixed header, topic length and empty properties take.
     private static let packetOverhead = 16
+    /// What Remaining Length can say (section 2.1.4), and a header.
+    private static let largestPacket = 268_435_455
 
     /// What came of handing a message in.
     enum Reception {
@@ -82,7 +84,9 @@ final class ClientInbox: Sendable {
         return state.withLock { state in
             guard let acceptance = state.acceptance,
                 acceptance.backlog + state.bytes < Self.highWaterMark,
-                weight + Self.packetOverhead <= acceptance.maximumPacketSize,
+                // Their size and their rules are the session's to check.
+                publish.properties.isEmpty,
+                publish.size + Self.packetOverhead <= min(acceptance.maximumPacketSize, Self.largestPacket),
                 acceptance.retainAvailable || !publish.retain
             else { return .mustWait }
             state.lastToken += 1
@@ -108,6 +112,11 @@ final class ClientInbox: Sendable {
 }
 
 extension Publish {
+    /// What a message costs in a queue besides its bytes, so that a flood of tiny ones is bounded too.
+    static var bookkeepingSize: Int { 64 }
+
     /// What it weighs in a queue, in bytes.
-    var weight: Int { topicName.utf8.count + payload.count }
+    var weight: Int { size + Self.bookkeepingSize }
+
+    fileprivate var size: Int { topicName.utf8.count + payload.count }
 }

@@ -49,13 +49,12 @@ extension SessionDriver {
 
     private func subscribed(_ token: OperationToken, _ suback: Suback) {
         guard let request = subscribes.removeValue(forKey: token) else {
-            giveBack(token)
+            giveBack(token, suback)
             return
         }
         if let code = suback.reasonCodes.first, code.isError {
-            _ = router.remove(request.buffer)
             let error = MQTTError(TransportError(refused: code, properties: suback.properties))
-            request.buffer.end(error)
+            _ = discard(request.buffer, error)
             request.continuation.resume(throwing: error)
         } else {
             request.continuation.resume(returning: suback)
@@ -63,9 +62,9 @@ extension SessionDriver {
     }
 
     /// A subscription that nobody waited for any more has been granted.
-    private func giveBack(_ token: OperationToken) {
+    private func giveBack(_ token: OperationToken, _ suback: Suback) {
         guard let filter = abandonedSubscribes.removeValue(forKey: token),
-            router.buffers(for: filter.string).isEmpty
+            suback.reasonCodes.first?.isError == false, router.buffers(for: filter.string).isEmpty
         else { return }
         session.unsubscribe([filter.string], token: token, now: loop.now, into: &output)
     }
@@ -84,10 +83,7 @@ extension SessionDriver {
     private func restored(_ subscriptions: [Subscribe.Subscription], _ suback: Suback) {
         for (subscription, code) in zip(subscriptions, suback.reasonCodes) where code.isError {
             let error = MQTTError(TransportError(refused: code, properties: suback.properties))
-            for buffer in router.buffers(for: subscription.topicFilter) {
-                _ = router.remove(buffer)
-                buffer.end(error)
-            }
+            for buffer in router.buffers(for: subscription.topicFilter) { _ = discard(buffer, error) }
         }
     }
 
@@ -101,11 +97,12 @@ extension SessionDriver {
         if let completion = publishes.removeValue(forKey: token) {
             completion.resolve(.failure(mqttError))
         } else if let request = subscribes.removeValue(forKey: token) {
-            _ = router.remove(request.buffer)
-            request.buffer.end(mqttError)
+            _ = discard(request.buffer, mqttError)
             request.continuation.resume(throwing: mqttError)
         } else if let continuation = unsubscribes.removeValue(forKey: token) {
             continuation.resume(throwing: mqttError)
+        } else {
+            abandonedSubscribes[token] = nil
         }
     }
 }

@@ -14,8 +14,8 @@ extension SessionDriver {
             }
         case .sendDisconnect:
             // QoS 0 messages whose publish() has returned are on their way: they go first.
-            session.encodePending(upTo: ClientInbox.highWaterMark, now: loop.now, into: &output)
-            performActions()
+            session.encodePending(
+                upTo: output.bytes.count + ClientInbox.highWaterMark, now: loop.now, into: &output)
             session.disconnect(now: loop.now, into: &output)
             performActions()
         case .end(let reason): end(reason)
@@ -107,9 +107,11 @@ extension SessionDriver {
 
     func endForFullBuffer(_ bytes: Int) {
         guard case .online(let stream) = link else { return }
+        // What the buffers took is acknowledged first, or the same messages would come again for ever. No
+        // DISCONNECT: the session has to live on, so that the rest comes again.
+        sendOutput()
         stream.delegate = nil
-        // No DISCONNECT: the session has to live on, so that what isn't acknowledged comes again.
-        stream.abort(nil)
+        stream.close()
         let text = "a subscription that nobody reads holds \(bytes) bytes"
         let error = TransportError(stage: .established, code: .clientQueueFull, evidence: .text(text))
         connectionEnded(error, peer: stream.peer)
@@ -123,7 +125,7 @@ extension SessionDriver {
         endCause = nil
         if cause?.hop == nil { cause?.hop = peer }
         session.closed(now: loop.now, into: &output)
-        for buffer in router.buffers { buffer.connectionEnded() }
+        router.connectionEnded()
         performActions()
         guard let cause else {
             perform(lifecycle.disconnected())
@@ -149,13 +151,13 @@ extension SessionDriver {
         lastError = error
         session.abandon(.disconnected, into: &output)
         performActions()
-        for filter in router.topicFilters { session.restore(.unsubscribed(topicFilter: filter.string)) }
+        // Who connects again subscribes anew.
+        session.forgetSubscriptions(into: &output)
+        performActions()
+        abandonedSubscribes = [:]
         for buffer in router.buffers { buffer.end(error) }
         router.removeAll()
-        let waiting = connects
-        connects = [:]
-        let connectError = error ?? MQTTError(.clientDisconnected, "disconnect() was called")
-        for continuation in waiting.values { continuation.resume(throwing: connectError) }
+        failConnects(&connects, with: error ?? disconnectedByCall)
         events.emit(.disconnected(error))
         resumeDisconnects()
         if !connectsAfterEnd.isEmpty {
@@ -163,6 +165,15 @@ extension SessionDriver {
             connectsAfterEnd = [:]
             perform(lifecycle.connect())
         }
+    }
+
+    func failConnects(
+        _ connects: inout [OperationToken: UnsafeContinuation<ConnectOutcome, any Error>],
+        with error: MQTTError
+    ) {
+        let waiting = connects
+        connects = [:]
+        for continuation in waiting.values { continuation.resume(throwing: error) }
     }
 
     func resumeDisconnects() {
@@ -176,6 +187,9 @@ extension SessionDriver {
         case .none: break
         case .attempting(let connector): connector.cancel()
         case .online(let stream):
+            // The server may have accepted CONNECT by now: without DISCONNECT it would publish the will.
+            session.disconnect(now: loop.now, into: &output)
+            sendOutput()
             stream.delegate = nil
             stream.close()
             session.closed(now: loop.now, into: &output)

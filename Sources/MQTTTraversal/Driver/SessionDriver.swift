@@ -45,7 +45,7 @@ final class SessionDriver {
 
     // For one turn of the loop; kept for their memory.
     var output = SessionOutput()
-    private var actions: [SessionAction] = []
+    private var spareActions: [SessionAction] = []
     private var operations: [ClientInbox.Operation] = []
     private var isTurnEndScheduled = false
     private var pumpedTurn: ContinuousClock.Instant?
@@ -76,6 +76,8 @@ final class SessionDriver {
 
     /// Takes what callers have asked for since the last time.
     func drainInbox() {
+        // What this turn has read came before what callers ask for now.
+        performActions()
         inbox.drain(&operations)
         for operation in operations { perform(operation) }
         operations.removeAll(keepingCapacity: operations.capacity <= 4096)
@@ -93,6 +95,7 @@ final class SessionDriver {
             router.admitWithheld(of: buffer) { session.acknowledge($0, into: &output) }
         case .disconnect(let continuation):
             if let continuation { disconnects.append(continuation) }
+            failConnects(&connectsAfterEnd, with: disconnectedByCall)
             let command = lifecycle.disconnect()
             if command == nil, case .ended = lifecycle.phase { resumeDisconnects() }
             perform(command)
@@ -123,14 +126,16 @@ final class SessionDriver {
             return
         case .connecting, .connected, .waiting: break
         }
-        guard session.queuedCount < configuration.maximumQueuedPublishes else {
-            let text = "\(configuration.maximumQueuedPublishes) publishes are waiting to be sent"
-            completion.resolve(.failure(MQTTError(.clientQueueFull, text)))
-            return
-        }
         switch completion {
+        // Accepted already, within a bound of its own.
         case .none: break
-        case .continuation, .receipt: publishes[token] = completion
+        case .continuation, .receipt:
+            guard session.queuedCount < configuration.maximumQueuedPublishes else {
+                let text = "\(configuration.maximumQueuedPublishes) publishes are waiting to be sent"
+                completion.resolve(.failure(MQTTError(.clientQueueFull, text)))
+                return
+            }
+            publishes[token] = completion
         }
         session.publish(publish, token: token, now: loop.now, into: &output)
     }
@@ -138,14 +143,14 @@ final class SessionDriver {
     private func cancel(_ token: OperationToken) {
         if let continuation = connects.removeValue(forKey: token) {
             continuation.resume(throwing: CancellationError())
-            // Nobody waits for this attempt any more.
-            if connects.isEmpty, case .connecting = lifecycle.phase { perform(lifecycle.disconnect()) }
+            // Nobody waits for this attempt any more. A reconnect serves others than those who joined it.
+            if connects.isEmpty, lifecycle.isFirstAttempt { perform(lifecycle.disconnect()) }
         } else if let continuation = connectsAfterEnd.removeValue(forKey: token) {
             continuation.resume(throwing: CancellationError())
         } else if let continuation = unsubscribes.removeValue(forKey: token) {
             continuation.resume(throwing: CancellationError())
         } else if let request = subscribes.removeValue(forKey: token) {
-            _ = router.remove(request.buffer)
+            _ = discard(request.buffer, nil)
             if !session.cancel(token) { abandonedSubscribes[token] = request.filter }
             request.continuation.resume(throwing: CancellationError())
         } else if case .continuation(let continuation)? = publishes.removeValue(forKey: token) {
@@ -176,13 +181,7 @@ final class SessionDriver {
     private func unsubscribe(
         _ buffer: MessageBuffer, _ token: OperationToken, _ continuation: UnsafeContinuation<Void, any Error>?
     ) {
-        guard let (filter, wasLast) = router.remove(buffer) else {
-            continuation?.resume()
-            return
-        }
-        buffer.end(nil)
-        buffer.admitWithheld { session.acknowledge($0, into: &output) }
-        guard wasLast else {
+        guard let (filter, wasLast) = discard(buffer, nil), wasLast else {
             continuation?.resume()
             return
         }
@@ -190,6 +189,15 @@ final class SessionDriver {
         session.unsubscribe([filter.string], token: token, now: loop.now, into: &output)
     }
 
+    /// Ends a buffer; what it held back holds up nothing any more.
+    func discard(_ buffer: MessageBuffer, _ error: MQTTError?) -> (filter: TopicFilter, wasLast: Bool)? {
+        buffer.end(error)
+        let removed = router.remove(buffer) { session.acknowledge($0, into: &output) }
+        router.admitWithheld(of: buffer) { session.acknowledge($0, into: &output) }
+        return removed
+    }
+
+    var disconnectedByCall: MQTTError { MQTTError(.clientDisconnected, "disconnect() was called") }
     private var notConnected: MQTTError { MQTTError(.clientNotConnected, "there is no connection") }
 
     // MARK: The end of a turn
@@ -215,11 +223,17 @@ final class SessionDriver {
     }
 
     /// Carries out what the session has said, until it says nothing more.
+    ///
+    /// Actions lead back to here (a `close` ends the connection, whose end has actions of its own), so a batch
+    /// is taken out before it is carried out.
     func performActions() {
         while !output.actions.isEmpty {
-            swap(&actions, &output.actions)
-            for action in actions { perform(action) }
-            actions.removeAll(keepingCapacity: actions.capacity <= 4096)
+            var batch: [SessionAction] = []
+            swap(&batch, &spareActions)
+            swap(&batch, &output.actions)
+            for action in batch { perform(action) }
+            batch.removeAll(keepingCapacity: batch.capacity <= 4096)
+            spareActions = batch
         }
     }
 
@@ -269,7 +283,8 @@ final class SessionDriver {
         }
         inbox.setAcceptance(
             ClientInbox.Acceptance(
-                backlog: session.queuedBytes + stream.pendingBytes,
+                backlog: session.queuedBytes + session.queuedCount * Publish.bookkeepingSize
+                    + stream.pendingBytes,
                 maximumPacketSize: session.limits.maximumPacketSize.map { Int(clamping: $0) } ?? .max,
                 retainAvailable: session.limits.retainAvailable))
     }

@@ -23,8 +23,6 @@ struct SubscriptionRouter {
         slots.values.filter { $0.filter.string.utf8.elementsEqual(topicFilter.utf8) }.map(\.buffer)
     }
 
-    var topicFilters: Set<TopicFilter> { Set(slots.values.map(\.filter)) }
-
     mutating func insert(_ buffer: MessageBuffer, for filter: TopicFilter) {
         lastSlot += 1
         slots[lastSlot] = Slot(filter: filter, buffer: buffer)
@@ -32,12 +30,16 @@ struct SubscriptionRouter {
         lastTopic = nil
     }
 
+    /// - Parameter accepted: called for each token that waited for this buffer alone.
     /// - Returns: the buffer's Topic Filter, and whether no other buffer uses it; nil if it isn't here.
-    mutating func remove(_ buffer: MessageBuffer) -> (filter: TopicFilter, wasLast: Bool)? {
+    mutating func remove(
+        _ buffer: MessageBuffer, accepted: (IncomingToken) -> Void
+    ) -> (filter: TopicFilter, wasLast: Bool)? {
         guard let (identifier, slot) = slots.first(where: { $0.value.buffer === buffer }) else { return nil }
         slots[identifier] = nil
         trie.remove(identifier, for: slot.filter)
         lastTopic = nil
+        for token in slot.staged.lazy.compactMap(\.token) where takeShare(token) { accepted(token) }
         return (slot.filter, !slots.values.contains { $0.filter == slot.filter })
     }
 
@@ -86,6 +88,13 @@ struct SubscriptionRouter {
     /// Fills the room that a consumer has made.
     mutating func admitWithheld(of buffer: MessageBuffer, accepted: (IncomingToken) -> Void) {
         buffer.admitWithheld { if takeShare($0) { accepted($0) } }
+    }
+
+    /// The connection is gone, and with it the tokens of QoS 1 messages.
+    mutating func connectionEnded() {
+        for slot in slots.values {
+            for token in slot.buffer.connectionEnded() { shares[token] = nil }
+        }
     }
 
     /// Byte by byte: Swift's own equality is canonical equivalence, which plays no part in MQTT [MQTT-4.7.3-4].

@@ -23,9 +23,12 @@ final class MessageBuffer: Sendable {
         /// QoS 1 and 2 messages beyond the capacity, not yet acknowledged.
         var withheld: [Incoming] = []
         var withheldHead = 0
+        /// Payloads of what the consumer may take.
         var bytes = 0
+        var withheldBytes = 0
         var dropped = 0
-        var consumer: UnsafeContinuation<Void, Never>?
+        /// More than one only where the sequence is misused; they then compete for the messages.
+        var consumers: [UnsafeContinuation<Void, Never>] = []
         var isEnded = false
         var error: MQTTError?
 
@@ -34,13 +37,19 @@ final class MessageBuffer: Sendable {
     }
 
     let capacity: Int
+    /// Payload bytes above which the buffer is as full as by `capacity`; one message fits whatever its size.
+    let byteCapacity: Int
     let policy: OverflowPolicy
     private let state = Lock(State())
     /// Called, off the lock, when the consumer has made room for withheld messages.
     private let roomMade: @Sendable (MessageBuffer) -> Void
 
-    init(capacity: Int, policy: OverflowPolicy, roomMade: @escaping @Sendable (MessageBuffer) -> Void) {
+    init(
+        capacity: Int, byteCapacity: Int = .max, policy: OverflowPolicy,
+        roomMade: @escaping @Sendable (MessageBuffer) -> Void
+    ) {
         self.capacity = max(1, capacity)
+        self.byteCapacity = max(1, byteCapacity)
         self.policy = policy
         self.roomMade = roomMade
     }
@@ -52,45 +61,45 @@ final class MessageBuffer: Sendable {
     /// - Parameter accepted: called for each token whose message is now in the buffer or was dropped by policy.
     /// - Returns: bytes of payload held here, withheld messages included.
     func add(_ messages: [Incoming], accepted: (IncomingToken) -> Void) -> Int {
-        let (tokens, consumer, bytes) = state.withLock { state in
+        let (tokens, consumers, bytes) = state.withLock { state in
             var tokens: [IncomingToken] = []
             for incoming in messages where !state.isEnded || incoming.token != nil {
                 if add(incoming, to: &state), let token = incoming.token { tokens.append(token) }
             }
-            let consumer = state.count > 0 ? state.consumer : nil
-            if consumer != nil { state.consumer = nil }
-            return (tokens, consumer, state.bytes)
+            return (tokens, state.takeConsumersIfReadable(), state.bytes + state.withheldBytes)
         }
         for token in tokens { accepted(token) }
-        consumer?.resume()
+        for consumer in consumers { consumer.resume() }
         return bytes
     }
 
     /// - Returns: whether the message may be acknowledged.
     private func add(_ incoming: Incoming, to state: inout State) -> Bool {
         if state.isEnded { return true }
-        let isFull = state.count >= capacity
         // Behind withheld messages only withheld ones, or order would be lost.
-        if !isFull, state.withheldCount == 0 {
+        if hasRoom(for: incoming.message, in: state), state.withheldCount == 0 {
             state.append(incoming.message)
             return true
         }
         switch policy {
         case .withholdAcknowledgements where incoming.token != nil:
             state.withheld.append(incoming)
-            state.bytes += incoming.message.payload.count
+            state.withheldBytes += incoming.message.payload.count
             return false
-        case .withholdAcknowledgements:
-            state.dropped += 1
-            // A QoS 0 message makes room for its like only: what has been acknowledged must not be lost.
-            guard state.withheldCount == 0, state.first?.qos == .atMostOnce else { return true }
-            state.removeFirst()
-            state.append(incoming.message)
-            return true
-        case .dropOldest:
-            state.dropped += 1
-            state.removeFirst()
-            state.append(incoming.message)
+        case .withholdAcknowledgements, .dropOldest:
+            // An acknowledged message comes never again: it makes room only where the policy says so.
+            while state.withheldCount == 0, let oldest = state.first,
+                policy == .dropOldest || oldest.qos == .atMostOnce,
+                !hasRoom(for: incoming.message, in: state)
+            {
+                state.removeFirst()
+                state.dropped += 1
+            }
+            if state.withheldCount == 0, hasRoom(for: incoming.message, in: state) {
+                state.append(incoming.message)
+            } else {
+                state.dropped += 1
+            }
             return true
         case .dropNewest:
             state.dropped += 1
@@ -98,14 +107,20 @@ final class MessageBuffer: Sendable {
         }
     }
 
+    private func hasRoom(for message: Message, in state: State) -> Bool {
+        state.count == 0
+            || (state.count < capacity && state.bytes + message.payload.count <= byteCapacity)
+    }
+
     /// Moves withheld messages into the room that the consumer has made.
     func admitWithheld(accepted: (IncomingToken) -> Void) {
-        let (tokens, consumer) = state.withLock { state in
+        let (tokens, consumers) = state.withLock { state in
             var tokens: [IncomingToken] = []
-            while state.withheldCount > 0, state.count < capacity || state.isEnded {
+            while state.withheldCount > 0 {
                 let incoming = state.withheld[state.withheldHead]
+                guard state.isEnded || hasRoom(for: incoming.message, in: state) else { break }
                 state.withheldHead += 1
-                state.bytes -= incoming.message.payload.count
+                state.withheldBytes -= incoming.message.payload.count
                 if !state.isEnded { state.append(incoming.message) }
                 if let token = incoming.token { tokens.append(token) }
             }
@@ -113,42 +128,43 @@ final class MessageBuffer: Sendable {
                 state.withheld = []
                 state.withheldHead = 0
             }
-            let consumer = state.count > 0 ? state.consumer : nil
-            if consumer != nil { state.consumer = nil }
-            return (tokens, consumer)
+            return (tokens, state.takeConsumersIfReadable())
         }
         for token in tokens { accepted(token) }
-        consumer?.resume()
+        for consumer in consumers { consumer.resume() }
     }
 
     /// The connection is gone: QoS 1 messages that weren't acknowledged come again. QoS 2 messages don't, since
     /// the session knows them.
-    func connectionEnded() {
+    ///
+    /// - Returns: the tokens of those that are given up here.
+    @discardableResult
+    func connectionEnded() -> [IncomingToken] {
         state.withLock { state in
             var kept: [Incoming] = []
+            var givenUp: [IncomingToken] = []
             for incoming in state.withheld[state.withheldHead...] {
                 if incoming.message.qos == .exactlyOnce {
                     kept.append(incoming)
                 } else {
-                    state.bytes -= incoming.message.payload.count
+                    state.withheldBytes -= incoming.message.payload.count
+                    if let token = incoming.token { givenUp.append(token) }
                 }
             }
             state.withheld = kept
             state.withheldHead = 0
+            return givenUp
         }
     }
 
     /// Nothing more will come: the consumer gets what is there, then the end.
     func end(_ error: MQTTError?) {
-        let consumer = state.withLock { state in
-            if state.isEnded { return nil as UnsafeContinuation<Void, Never>? }
+        state.withLock { state in
+            if state.isEnded { return }
             state.isEnded = true
             state.error = error
-            let consumer = state.consumer
-            state.consumer = nil
-            return consumer
         }
-        consumer?.resume()
+        wakeConsumers()
     }
 
     // MARK: The consumer's side
@@ -158,7 +174,8 @@ final class MessageBuffer: Sendable {
     func take() -> Taken {
         let (taken, hasRoom) = state.withLock { state -> (Taken, Bool) in
             if let message = state.removeFirst() {
-                return (.message(message), state.withheldCount > 0 && state.count <= capacity / 2)
+                let isHalfEmpty = state.count <= capacity / 2 && state.bytes <= byteCapacity / 2
+                return (.message(message), state.withheldCount > 0 && isHalfEmpty)
             }
             return (state.isEnded ? .ended(state.error) : .empty, false)
         }
@@ -168,20 +185,20 @@ final class MessageBuffer: Sendable {
 
     func wait(_ continuation: UnsafeContinuation<Void, Never>) {
         let mustResume = state.withLock { state in
-            if state.count > 0 || state.isEnded || state.consumer != nil { return true }
-            state.consumer = continuation
+            if state.count > 0 || state.isEnded { return true }
+            state.consumers.append(continuation)
             return false
         }
         if mustResume { continuation.resume() }
     }
 
-    func wakeConsumer() {
-        let consumer = state.withLock { state in
-            let consumer = state.consumer
-            state.consumer = nil
-            return consumer
+    /// Who finds nothing waits again.
+    func wakeConsumers() {
+        let consumers = state.withLock { state in
+            defer { state.consumers = [] }
+            return state.consumers
         }
-        consumer?.resume()
+        for consumer in consumers { consumer.resume() }
     }
 }
 
@@ -193,6 +210,12 @@ extension MessageBuffer.State {
 
     fileprivate var first: Message? { head < front.count ? front[head] : back.first }
 
+    fileprivate mutating func takeConsumersIfReadable() -> [UnsafeContinuation<Void, Never>] {
+        if count == 0 || consumers.isEmpty { return [] }
+        defer { consumers = [] }
+        return consumers
+    }
+
     @discardableResult
     fileprivate mutating func removeFirst() -> Message? {
         if head == front.count {
@@ -202,6 +225,8 @@ extension MessageBuffer.State {
             if front.isEmpty { return nil }
         }
         let message = front[head]
+        // Nothing that has left is held until the rest of its batch has left too.
+        front[head].payload = []
         head += 1
         bytes -= message.payload.count
         return message

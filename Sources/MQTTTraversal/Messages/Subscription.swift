@@ -59,10 +59,10 @@ public final class Subscription: AsyncSequence, Sendable {
                     await withUnsafeContinuation(isolation: actor) { continuation in
                         buffer.wait(continuation)
                         // A cancellation that came before the wait has found nobody to wake.
-                        if Task.isCancelled { buffer.wakeConsumer() }
+                        if Task.isCancelled { buffer.wakeConsumers() }
                     }
                 } onCancel: {
-                    buffer.wakeConsumer()
+                    buffer.wakeConsumers()
                 }
             }
         }
@@ -73,7 +73,7 @@ public final class Subscription: AsyncSequence, Sendable {
 public enum OverflowPolicy: Sendable, Hashable {
     /// QoS 1 and 2: acknowledgements are held back, so that the server pauses at its window; since they keep the
     /// order of arrival, one subscription that nobody reads ends by holding up the others. QoS 0: the oldest
-    /// is dropped if it has QoS 0 too, else the new one, and counted.
+    /// is dropped, and counted; the new one where the oldest is of QoS 1 or 2.
     case withholdAcknowledgements
     /// The oldest message is dropped, and counted, whatever its QoS.
     case dropOldest

@@ -1,0 +1,176 @@
+import MQTTLoopback
+import MQTTTransport
+import MQTTTraversal
+import Testing
+
+/// A client against a server that says exactly what its script says.
+@Suite(.timeLimit(.minutes(1))) struct ClientScriptTests {
+    /// CONNACK of 5.0: accepted, no session, no properties.
+    private static let accepted: [UInt8] = [0x20, 3, 0, 0, 0]
+    private static let connect = ScriptedPeer.Step.expectUntil(Array("client-x".utf8))
+
+    private func run(
+        _ scripts: [[ScriptedPeer.Step]], configuration: ClientConfiguration,
+        _ body: (MQTTClient, ScriptedPeer) async throws -> Void
+    ) async throws {
+        let loop = try EventLoop()
+        let peer = try ScriptedPeer(on: loop, scripts: scripts)
+        let client = MQTTClient(
+            profile: try .tcp(host: "127.0.0.1", port: Int(peer.port)), configuration: configuration)
+        do {
+            try await body(client, peer)
+        } catch {
+            Issue.record(error)
+        }
+        await client.disconnect()
+        peer.stop()
+        loop.stopAndJoin()
+    }
+
+    @Test func messages_read_together_with_the_servers_disconnect_are_delivered_once() async throws {
+        let first: [ScriptedPeer.Step] = [
+            Self.connect, .send(Self.accepted),
+            // SUBSCRIBE 1 to "t", QoS 0
+            .expect([0x82, 7, 0, 1, 0, 0, 1, 0x74, 0]),
+            // SUBACK; PUBLISH "a", PUBLISH "b"; DISCONNECT 0x8B Server shutting down
+            .send(
+                [0x90, 4, 0, 1, 0, 0, 0x30, 5, 0, 1, 0x74, 0, 0x61, 0x30, 5, 0, 1, 0x74, 0, 0x62]
+                    + [0xE0, 2, 0x8B, 0]),
+            .expectEnd,
+        ]
+        let second: [ScriptedPeer.Step] = [
+            Self.connect, .send(Self.accepted), .expect([0x82, 7, 0, 2, 0, 0, 1, 0x74, 0]),
+            .send([0x90, 4, 0, 2, 0, 0, 0x30, 5, 0, 1, 0x74, 0, 0x63]), .hold,
+        ]
+        // With an expiry of 0 the lost connection has actions of its own: the session is lost.
+        let configuration = ClientConfiguration(
+            clientID: "client-x", sessionExpiry: .zero, reconnect: .quick)
+        try await run([first, second], configuration: configuration) { client, _ in
+            try await client.connect()
+            let subscription = try await client.subscribe(to: "t", qos: .atMostOnce)
+            var messages = subscription.makeAsyncIterator()
+            for expected in ["a", "b", "c"] { #expect(try await messages.next()?.text == expected) }
+        }
+    }
+
+    @Test func disconnect_while_CONNACK_is_awaited_says_so_to_the_server() async throws {
+        let configuration = ClientConfiguration(
+            version: .v3_1_1, clientID: "client-x", keepAlive: .zero)
+        try await run([[Self.connect, .expectEnd]], configuration: configuration) { client, peer in
+            let connecting = Task { try await client.connect() }
+            _ = await peer.record { $0.received.count >= 22 }
+            await client.disconnect()
+            let error = await #expect(throws: MQTTError.self) { try await connecting.value }
+            #expect(error?.code == .clientDisconnected)
+            #expect(await peer.ended().received.suffix(2) == [0xE0, 0])
+        }
+    }
+
+    @Test func who_joins_a_reconnect_and_is_cancelled_does_not_end_it() async throws {
+        let first: [ScriptedPeer.Step] = [Self.connect, .send(Self.accepted), .reset]
+        let second: [ScriptedPeer.Step] = [
+            Self.connect, .pause(.milliseconds(300)), .send(Self.accepted), .hold,
+        ]
+        let configuration = ClientConfiguration(clientID: "client-x", reconnect: .quick)
+        try await run([first, second], configuration: configuration) { client, peer in
+            try await client.connect()
+            _ = await peer.record(1) { $0.received.count > 8 }
+            let joining = Task { try await client.connect() }
+            for _ in 0..<100 { await Task.yield() }
+            joining.cancel()
+            _ = await joining.result
+            var isConnected = false
+            for await event in client.events {
+                if case .connected = event { isConnected = true }
+                if case .disconnected = event { break }
+                if isConnected { break }
+            }
+            #expect(isConnected)
+        }
+    }
+
+    @Test func a_server_that_drops_after_each_CONNACK_is_tried_at_growing_delays() async throws {
+        let configuration = ClientConfiguration(
+            clientID: "client-x",
+            reconnect: .jittered(base: .milliseconds(1), maximum: .milliseconds(300)))
+        try await run(
+            [[Self.connect, .send(Self.accepted), .reset]], configuration: configuration
+        ) { client, peer in
+            let events = client.events
+            try await client.connect()
+            var delays: [Duration] = []
+            for await event in events {
+                if case .reconnecting(_, let delay, _) = event { delays.append(delay) }
+                if delays.count == 12 { break }
+            }
+            // Full jitter: each delay lies below its bound; eight draws in a row rarely stay below a tenth.
+            for (index, delay) in delays.enumerated() {
+                #expect(delay <= min(.milliseconds(300), .milliseconds(1 << index)))
+            }
+            #expect(delays.suffix(4).max() ?? .zero > .milliseconds(5))
+        }
+    }
+
+    @Test func a_path_that_goes_dead_is_noticed_although_messages_still_go_out() async throws {
+        let began = ContinuousClock.now
+        let configuration = ClientConfiguration(
+            clientID: "client-x", keepAlive: .seconds(1), pingTimeout: .milliseconds(500), reconnect: .never)
+        try await run(
+            [[Self.connect, .send(Self.accepted), .hold]], configuration: configuration
+        ) { client, _ in
+            let events = client.events
+            try await client.connect()
+            let traffic = Task {
+                while !Task.isCancelled {
+                    _ = try? await client.publish("x", to: "t")
+                    try? await Task.sleep(for: .milliseconds(50))
+                }
+            }
+            var last: MQTTError?
+            for await event in events {
+                if case .disconnected(let error) = event {
+                    last = error
+                    break
+                }
+            }
+            traffic.cancel()
+            #expect(last?.code == .idleBlackholed)
+            #expect(ContinuousClock.now - began >= .milliseconds(1500))
+            #expect(ContinuousClock.now - began < .seconds(20))
+        }
+    }
+
+    @Test func what_the_fast_path_of_QoS_0_cannot_send_is_refused_all_the_same() async throws {
+        // CONNACK: Retain Available 0; Maximum Packet Size 40.
+        let limited: [UInt8] = [0x20, 10, 0, 0, 7, 0x25, 0, 0x27, 0, 0, 0, 40]
+        let configuration = ClientConfiguration(clientID: "client-x", keepAlive: .zero)
+        try await run(
+            [[Self.connect, .send(limited), .hold]], configuration: configuration
+        ) { client, peer in
+            try await client.connect()
+            let before = await peer.record { $0.received.count > 8 }.received.count
+            let retained = await #expect(throws: MQTTError.self) {
+                try await client.publish("x", to: "t", retain: true)
+            }
+            #expect(retained?.code == .clientNotSupportedByServer)
+            let large = await #expect(throws: MQTTError.self) {
+                try await client.publish([UInt8](repeating: 0, count: 40), to: "t")
+            }
+            #expect(large?.code == .mqttPacketTooLarge)
+            let described = await #expect(throws: MQTTError.self) {
+                try await client.publish(
+                    "x", to: "t",
+                    properties: Properties([.contentType(String(repeating: "x", count: 40))]))
+            }
+            #expect(described?.code == .mqttPacketTooLarge)
+            let aliased = await #expect(throws: MQTTError.self) {
+                try await client.publish("x", to: "t", properties: Properties([.topicAlias(1)]))
+            }
+            #expect(aliased?.code == .clientInvalidArgument)
+            // PUBLISH "y" is all that follows CONNECT.
+            try await client.publish("y", to: "t")
+            let record = await peer.record { $0.received.count >= before + 7 }
+            #expect(record.received.suffix(from: before) == [0x30, 5, 0, 1, 0x74, 0, 0x79])
+        }
+    }
+}
