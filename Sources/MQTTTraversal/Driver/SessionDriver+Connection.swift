@@ -46,6 +46,9 @@ extension SessionDriver {
                 maximumPacketSize: configuration.maximumPacketSize)
             connectSent = loop.now
             firstAnswer = FirstAnswer()
+            // What the last connection's end left behind mustn't go ahead of CONNECT [MQTT-3.1.0-1].
+            output.bytes.removeAll(keepingCapacity: true)
+            output.packetEnds.removeAll(keepingCapacity: true)
             session.open(
                 userName: configuration.userName ?? profile.userName,
                 password: configuration.password ?? profile.password, now: loop.now,
