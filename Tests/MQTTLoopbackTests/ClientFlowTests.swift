@@ -106,7 +106,8 @@ import Testing
         let ended = await #expect(throws: MQTTError.self) { try await receipts[0].outcome }
         #expect(ended?.code == .clientDisconnected)
         let error = await #expect(throws: MQTTError.self) { try await flood.value }
-        #expect([.clientDisconnected, .clientNotConnected].contains(error?.code))
+        // Where the kernel took a little more, the flood's next message met the full queue.
+        #expect([.clientDisconnected, .clientNotConnected, .clientQueueFull].contains(error?.code))
         server.close()
     }
 
