@@ -13,9 +13,15 @@ final class Mosquitto: BrokerUnderTest {
 
     private static let sharedInstance = Task { try await Mosquitto() }
 
+    private static let peacefulInstance = Task { try await Mosquitto(doors: Door.open) }
+
     /// One for all scenarios that don't harm it.
     static var shared: Mosquitto {
         get async throws { try await sharedInstance.value }
+    }
+
+    static var peaceful: Mosquitto {
+        get async throws { try await peacefulInstance.value }
     }
 
     let certificates: TestCertificates.Files

@@ -132,8 +132,9 @@ struct DeliveryScenarios {
 
     @Test(.serialized, arguments: Scenario.matrix)
     func payloads_of_all_length_forms_arrive_byte_by_byte(_ scenario: Scenario) async throws {
-        let client = try await scenario.connected()
-        let pacemaker = try await Pacemaker(scenario)
+        let broker = try await scenario.kind.peaceful
+        let client = try await scenario.connected(to: broker)
+        let pacemaker = try await Pacemaker(scenario, broker)
         defer { pacemaker.stop() }
         let topic = Names.unique("size")
         let events = EventRecorder(client)
@@ -257,14 +258,14 @@ struct DeliveryScenarios {
 private struct Pacemaker {
     private let task: Task<Void, any Error>?
 
-    init(_ scenario: Scenario) async throws {
+    init(_ scenario: Scenario, _ broker: any BrokerUnderTest) async throws {
         switch (scenario.kind, scenario.transport) {
         case (.mosquitto, .webSocket), (.mosquitto, .webSocketSecure): break
         default:
             task = nil
             return
         }
-        let client = try await Scenario(kind: .mosquitto, transport: .tcp, version: .v5).connected()
+        let client = try await Scenario(kind: .mosquitto, transport: .tcp, version: .v5).connected(to: broker)
         let topic = Names.unique("pace")
         task = Task {
             while !Task.isCancelled { try await client.publish("", to: topic, qos: .atLeastOnce) }

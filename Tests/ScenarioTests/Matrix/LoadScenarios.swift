@@ -193,7 +193,7 @@ struct LoadScenarios {
 
     @Test(.serialized, arguments: Scenario.extremes)
     func a_consumer_may_publish_in_its_own_loop(_ scenario: Scenario) async throws {
-        let count = 2000
+        let count = 500
         let base = Names.unique("echo")
         let client = try await scenario.connected {
             $0.subscriptionCapacity = 10
