@@ -174,15 +174,20 @@ import Testing
     }
 
     private func x509(_ pem: String) -> OpaquePointer? {
-        let bio = BIO_new_mem_buf(pem, Int32(pem.utf8.count))
-        defer { BIO_free(bio) }
-        return PEM_read_bio_X509(bio, nil, nil, nil)
+        reading(pem) { PEM_read_bio_X509($0, nil, nil, nil) }
     }
 
     private func privateKey(_ pem: String) -> OpaquePointer? {
-        let bio = BIO_new_mem_buf(pem, Int32(pem.utf8.count))
-        defer { BIO_free(bio) }
-        return PEM_read_bio_PrivateKey(bio, nil, nil, nil)
+        reading(pem) { PEM_read_bio_PrivateKey($0, nil, nil, nil) }
+    }
+
+    /// The BIO reads the text where it stands, so the text has to outlive it.
+    private func reading(_ pem: String, _ read: (OpaquePointer?) -> OpaquePointer?) -> OpaquePointer? {
+        pem.withCString { text in
+            let bio = BIO_new_mem_buf(text, -1)
+            defer { BIO_free(bio) }
+            return read(bio)
+        }
     }
 
     /// 1 critical, 0 not critical, -1 absent.
