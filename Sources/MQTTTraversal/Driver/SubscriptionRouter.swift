@@ -1,21 +1,30 @@
+internal import Glibc
+
 /// Which buffers a message goes to. On the loop only.
 struct SubscriptionRouter {
-    private struct Slot {
+    /// A class, since messages are staged in place: looking a value up and putting it back cost more than the
+    /// message itself.
+    private final class Slot {
         let filter: TopicFilter
         let buffer: MessageBuffer
         /// This turn's messages, in order.
         var staged: [MessageBuffer.Incoming] = []
+
+        init(filter: TopicFilter, buffer: MessageBuffer) {
+            self.filter = filter
+            self.buffer = buffer
+        }
     }
 
     private var trie = FilterTrie()
     private var slots: [Int: Slot] = [:]
     private var lastSlot = 0
-    private var dirty: [Int] = []
+    private var dirty: [Slot] = []
     /// Messages that go to several buffers, with the number of those that haven't taken it yet.
     private var shares: [IncomingToken: Int] = [:]
     /// Topics repeat: the matches of the last one.
     private var lastTopic: String?
-    private var lastMatches: [Int] = []
+    private var lastMatches: [Slot] = []
 
     var buffers: [MessageBuffer] { slots.values.map(\.buffer) }
 
@@ -39,7 +48,9 @@ struct SubscriptionRouter {
         slots[identifier] = nil
         trie.remove(identifier, for: slot.filter)
         lastTopic = nil
-        for token in slot.staged.lazy.compactMap(\.token) where takeShare(token) { accepted(token) }
+        let staged = slot.staged
+        slot.staged = []
+        for token in staged.lazy.compactMap(\.token) where takeShare(token) { accepted(token) }
         return (slot.filter, !slots.values.contains { $0.filter == slot.filter })
     }
 
@@ -53,15 +64,17 @@ struct SubscriptionRouter {
     mutating func stage(_ publish: Publish, token: IncomingToken?) -> Bool {
         if !isLastTopic(publish.topicName) {
             lastMatches.removeAll(keepingCapacity: true)
-            trie.forEachMatch(publish.topicName) { lastMatches.append($0) }
+            trie.forEachMatch(publish.topicName) { identifier in
+                if let slot = slots[identifier] { lastMatches.append(slot) }
+            }
             lastTopic = publish.topicName
         }
         if lastMatches.isEmpty { return false }
         if let token, lastMatches.count > 1 { shares[token] = lastMatches.count }
         let incoming = MessageBuffer.Incoming(message: Message(publish), token: token)
-        for identifier in lastMatches {
-            if slots[identifier]?.staged.isEmpty == true { dirty.append(identifier) }
-            slots[identifier]?.staged.append(incoming)
+        for slot in lastMatches {
+            if slot.staged.isEmpty { dirty.append(slot) }
+            slot.staged.append(incoming)
         }
         return true
     }
@@ -72,14 +85,9 @@ struct SubscriptionRouter {
     /// - Returns: the most bytes that any of the buffers holds.
     mutating func commit(accepted: (IncomingToken) -> Void) -> Int {
         var most = 0
-        for identifier in dirty {
-            guard var staged = slots[identifier]?.staged, let buffer = slots[identifier]?.buffer else {
-                continue
-            }
-            slots[identifier]?.staged = []
-            most = max(most, buffer.add(staged) { if takeShare($0) { accepted($0) } })
-            staged.removeAll(keepingCapacity: staged.capacity <= 4096)
-            slots[identifier]?.staged = staged
+        for slot in dirty where !slot.staged.isEmpty {
+            most = max(most, slot.buffer.add(slot.staged) { if takeShare($0) { accepted($0) } })
+            slot.staged.removeAll(keepingCapacity: slot.staged.capacity <= 4096)
         }
         dirty.removeAll(keepingCapacity: true)
         return most
@@ -99,10 +107,15 @@ struct SubscriptionRouter {
 
     /// Byte by byte: Swift's own equality is canonical equivalence, which plays no part in MQTT [MQTT-4.7.3-4].
     private func isLastTopic(_ topic: String) -> Bool {
-        guard let lastTopic, topic.utf8.count == lastTopic.utf8.count, topic == lastTopic else {
-            return false
-        }
-        return topic.utf8.elementsEqual(lastTopic.utf8)
+        guard let lastTopic, topic.utf8.count == lastTopic.utf8.count else { return false }
+        return topic.utf8.withContiguousStorageIfAvailable { bytes in
+            lastTopic.utf8.withContiguousStorageIfAvailable { lastBytes in
+                guard let start = bytes.baseAddress, let lastStart = lastBytes.baseAddress else {
+                    return true
+                }
+                return memcmp(start, lastStart, bytes.count) == 0
+            }
+        } == true
     }
 
     /// - Returns: whether this was the last buffer that the message waited for.
