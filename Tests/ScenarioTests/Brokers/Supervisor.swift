@@ -6,7 +6,15 @@ import MQTTTransport
 ///
 /// It notices by the end of its standard input, which the kernel brings about however the process dies.
 final class Supervisor: Sendable {
+    // First of all it closes what it has inherited: Foundation's Process hears of a child's end by a socket that any
+    // process spawned meanwhile holds too, and one that lives on, as this one does, would keep it from being heard.
     private static let script = """
+        for descriptor in /proc/$$/fd/*; do
+            case ${descriptor##*/} in
+            0 | 1 | 2 | 255) ;;
+            *) eval "exec ${descriptor##*/}>&-" ;;
+            esac
+        done
         trap '' HUP INT TERM
         pid=
         while read command; do
@@ -48,7 +56,7 @@ final class Supervisor: Sendable {
             environment["OPENSSL_CONF"] = path
         }
         shell = try Self.spawn(
-            ["/bin/sh", "-c", Self.script, executable, directory], environment, channel: ends[1])
+            ["/bin/bash", "-c", Self.script, executable, directory], environment, channel: ends[1])
     }
 
     /// Its broker ends with it.

