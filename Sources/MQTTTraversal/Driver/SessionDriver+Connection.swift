@@ -120,6 +120,15 @@ extension SessionDriver {
         connectionEnded(error, peer: stream.peer)
     }
 
+    func endForUnreadReplies(_ bytes: Int) {
+        guard case .online(let stream) = link else { return }
+        stream.delegate = nil
+        stream.abort(nil)
+        let text = "the server sends and doesn't read: \(bytes) bytes of answers wait for it"
+        let error = TransportError(stage: .established, code: .mqttProtocolError, evidence: .text(text))
+        connectionEnded(error, peer: stream.peer)
+    }
+
     private func connectionEnded(_ error: TransportError?, peer: String) {
         link = .none
         let wasEstablished = outcome != nil

@@ -50,10 +50,15 @@ final class SessionDriver {
     private var isTurnEndScheduled = false
     private var pumpedTurn: ContinuousClock.Instant?
     private var pumpedChunks = 0
+    /// What waited in the stream after the last piece.
+    private var pumpedBytes = 0
     private var timer: DeadlineTimer
 
     /// Packets are encoded in pieces of this size, and only while less than that waits in the stream.
     private static let chunkSize = 64 * 1024
+    /// Acknowledgements that may wait behind the last piece. A server that keeps the rules is owed at most 65,535
+    /// of each kind, of 4 bytes; one that sends on and reads nothing would fill the memory.
+    private static let replyLimit = 1 << 20
     /// Pieces of one turn, so that sending never starves reading.
     private static let chunksPerTurn = 16
 
@@ -253,8 +258,14 @@ final class SessionDriver {
                 session.encodePending(upTo: Self.chunkSize, now: loop.now, into: &output)
                 performActions()
             }
+            sendOutput()
+            pumpedBytes = stream.pendingBytes
+        } else {
+            sendOutput()
+            if stream.pendingBytes > pumpedBytes + Self.replyLimit {
+                endForUnreadReplies(stream.pendingBytes)
+            }
         }
-        sendOutput()
         updateAcceptance()
     }
 
