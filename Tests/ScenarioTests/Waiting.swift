@@ -236,3 +236,20 @@ extension ClientEvent {
         }
     }
 }
+
+/// When stages began and ended, by the loop itself: a test's own clock measures the machine's load too.
+struct StageRecorder: Sendable {
+    private let observations = Lock<[StageObservation]>([])
+
+    var log: @Sendable (LogEvent) -> Void {
+        { [observations] event in
+            if case .stage(let observation) = event { observations.withLock { $0.append(observation) } }
+        }
+    }
+
+    func all(_ stage: ConnectionStage) -> [StageObservation] {
+        observations.withLock { $0.filter { $0.stage == stage } }
+    }
+
+    func duration(of stage: ConnectionStage) -> Duration? { all(stage).last?.duration }
+}

@@ -38,15 +38,18 @@ final class Relay: Sendable {
         }
     }
 
-    func set(_ mode: Mode) async {
+    /// - Returns: when it took effect, by the relay's own loop.
+    @discardableResult
+    func set(_ mode: Mode) async -> ContinuousClock.Instant {
         await run { $0.set(mode) }
     }
 
-    private func run(_ body: @escaping @Sendable (RelayCore) -> Void) async {
+    @discardableResult
+    private func run(_ body: @escaping @Sendable (RelayCore) -> Void) async -> ContinuousClock.Instant {
         await withCheckedContinuation { continuation in
             core.execute {
                 body($0)
-                continuation.resume()
+                continuation.resume(returning: .now)
             }
         }
     }

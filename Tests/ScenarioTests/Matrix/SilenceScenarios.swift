@@ -87,21 +87,6 @@ struct SilenceScenarios {
     }
 }
 
-/// How long stages took, as the loop itself has measured it: a test's own clock measures the machine's load too.
-private struct StageRecorder: Sendable {
-    private let durations = Lock<[ConnectionStage: Duration]>([:])
-
-    var log: @Sendable (LogEvent) -> Void {
-        { [durations] event in
-            if case .stage(let observation) = event {
-                durations.withLock { $0[observation.stage] = observation.duration }
-            }
-        }
-    }
-
-    func duration(of stage: ConnectionStage) -> Duration? { durations.withLock { $0[stage] } }
-}
-
 /// What scripted peers share: their loop and certificates.
 struct Stand: Sendable {
     static let shared = Result { try Stand() }
