@@ -92,12 +92,18 @@ extension ByteStream: EventHandler {
         }
         var input = bytes
         do throws(TransportError) {
-            while let event = try webSocket?.next(in: &input, output: &plain, random: &loop.random) {
+            webSocket?.received(now: loop.now)
+            while let event = try webSocket?.next(
+                in: &input, output: &plain, random: &loop.random, now: loop.now)
+            {
                 switch event {
                 // One Pong answers all Pings before it (RFC 6455, section 5.5.3): a peer that pings and never
                 // reads must not fill our memory.
                 case .ping: if pendingBytes > Self.replyLimit { plain.removeAll() } else { passDown() }
-                case .opened(let detail): passed(.webSocket, detail)
+                case .pong: armPingTimer()
+                case .opened(let detail):
+                    armPingTimer()
+                    passed(.webSocket, detail)
                 case .payload(let bytes): delegate?.stream(self, received: bytes)
                 case .ended(let error): webSocketEnded(error)
                 }
@@ -108,6 +114,23 @@ extension ByteStream: EventHandler {
             passDown()
             finish(error, lingers: true)
         }
+    }
+
+    func armPingTimer() {
+        pingTimer.arm(for: webSocket?.nextDeadline) { [weak self] in self?.pingTimerFired() }
+    }
+
+    private func pingTimerFired() {
+        pingTimer.fired()
+        guard case .open = phase else { return }
+        if let error = webSocket?.deadlineReached(now: loop.now, output: &plain, random: &loop.random) {
+            var error = error
+            error.hop = peer
+            return abort(error)
+        }
+        passDown()
+        flush()
+        armPingTimer()
     }
 
     func webSocketEnded(_ error: TransportError) {

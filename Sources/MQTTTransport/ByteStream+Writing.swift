@@ -60,7 +60,10 @@ extension ByteStream {
             case .wouldBlock:
                 compact()
                 loop.setInterest(descriptor, readable: !isDrainingOnly, writable: true)
-                if hasProgressed, isOpen { delegate?.streamProgressed(self) }
+                if hasProgressed, isOpen {
+                    webSocket?.progressed(now: loop.now)
+                    delegate?.streamProgressed(self)
+                }
                 return
             case .failed(let number) where isDrainingOnly:
                 return finish(endError(number), lingers: false)
@@ -76,7 +79,11 @@ extension ByteStream {
         loop.setInterest(descriptor, readable: !isDrainingOnly, writable: false)
         if isWritingShutDown { Socket.shutdownWriting(descriptor) }
         if isDrainingOnly { return finish(nil, lingers: false) }
-        if isOpen { delegate?.streamFlushed(self) }
+        if isOpen {
+            webSocket?.flushed(now: loop.now)
+            if webSocket?.nextDeadline != nil { armPingTimer() }
+            delegate?.streamFlushed(self)
+        }
     }
 
     /// Keeps a slow peer's queue from growing at its front.
@@ -130,6 +137,7 @@ extension ByteStream {
         case .establishing, .open: break
         }
         phase = .closed
+        pingTimer.cancel()
         delegate = nil
         loop.unregister(descriptor)
         if reset { Socket.reset(descriptor) } else { Socket.close(descriptor) }

@@ -58,6 +58,7 @@ package final class ByteStream {
     var isWritingShutDown = false
     /// The peer has ended its direction while we close; ours is still to be written.
     var isDrainingOnly = false
+    var pingTimer: DeadlineTimer
     /// Why writing failed: reported only once reading has shown that the peer said nothing better.
     var writeError: Int32?
 
@@ -96,6 +97,7 @@ package final class ByteStream {
         }
         // Last, so that nothing that has failed so far runs `deinit`.
         self.loop = loop
+        pingTimer = DeadlineTimer(on: loop)
         self.descriptor = descriptor
         self.peer = peer
         self.tls = tls

@@ -70,12 +70,39 @@ public struct ConnectionProfile: Sendable, Hashable {
     }
 }
 
-/// Options of the WebSocket opening handshake (RFC 6455, section 4.1).
+/// Options of the WebSocket: its opening handshake (RFC 6455, section 4.1) and what follows.
 public struct WebSocketOptions: Sendable, Hashable {
     /// Path and query of the request, beginning with `/`.
     public var path: String
     /// Further headers of the request; those of the handshake itself can't be set.
     public var headers: [Header]
+    /// How MQTT packets and WebSocket messages go together in what we send.
+    public var packing: Packing
+    /// Pings of our own; none by default, since MQTT has its keep-alive. They help against a hop that ends a
+    /// WebSocket without Pings, and where the keep-alive has to be long or off.
+    public var pings: Pings?
+
+    /// What a message may hold. A packet is never split over messages by us [MQTT-6.0.0-2].
+    public enum Packing: Sendable, Hashable {
+        /// Some servers want exactly one packet in a message.
+        case onePacketPerMessage
+        /// Packets that leave together share a message of up to 16 KiB: fewer bytes and less work for both sides.
+        case packetsShareMessages
+    }
+
+    /// WebSocket Pings (RFC 6455, section 5.5.2).
+    public struct Pings: Sendable, Hashable {
+        /// From one Ping to the next; above zero.
+        public var interval: Duration
+        /// How long after a Ping has left anything may take to come before the connection ends with
+        /// `idle.ping_ignored`; above zero.
+        public var timeout: Duration
+
+        public init(every interval: Duration, timeout: Duration = .seconds(10)) {
+            self.interval = interval
+            self.timeout = timeout
+        }
+    }
 
     public struct Header: Sendable, Hashable, CustomStringConvertible, CustomReflectable {
         public var name: String
@@ -91,9 +118,14 @@ public struct WebSocketOptions: Sendable, Hashable {
         public var customMirror: Mirror { Mirror(self, children: ["name": name]) }
     }
 
-    public init(path: String = "/mqtt", headers: [Header] = []) {
+    public init(
+        path: String = "/mqtt", headers: [Header] = [], packing: Packing = .onePacketPerMessage,
+        pings: Pings? = nil
+    ) {
         self.path = path
         self.headers = headers
+        self.packing = packing
+        self.pings = pings
     }
 }
 

@@ -186,6 +186,9 @@ enum ProfileValidation {
                 "the WebSocket path \"\(options.path)\" holds a character that must be percent-encoded")
         }
         try headers(options.headers)
+        if let pings = options.pings, pings.interval <= .zero || pings.timeout <= .zero {
+            throw ProfileError("the interval and the time-out of WebSocket Pings must be above zero")
+        }
     }
 
     private static func headers(_ headers: [WebSocketOptions.Header]) throws(ProfileError) {

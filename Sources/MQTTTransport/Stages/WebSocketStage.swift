@@ -10,24 +10,38 @@ struct WebSocketStage {
         case payload(UnsafeRawBufferPointer)
         /// A Ping came; its Pong is in the output.
         case ping
+        /// A Pong came, so that the next Ping is due at another time.
+        case pong
         /// The closing handshake is over, or the peer broke a rule: nothing more will come. What is left to be
         /// sent is in the output.
         case ended(TransportError)
     }
 
     private enum State {
-        case clientHandshake(OpeningHandshake.Client)
+        case clientHandshake(OpeningHandshake.Client, Settings)
         /// Only `path` is served, unless it is nil.
         case serverHandshake(OpeningHandshake.Server, path: String?)
         case open(Open)
         case ended
     }
 
+    /// What the profile says of the time after the opening handshake.
+    private struct Settings {
+        var packing = WebSocketOptions.Packing.onePacketPerMessage
+        var pings: WebSocketOptions.Pings?
+    }
+
     /// Boxed: the enum's payload would be copied for each event.
     private final class Open {
         var connection: WebSocketConnection
+        let packing: WebSocketOptions.Packing
+        var pings: PingSchedule?
 
-        init(_ role: WebSocketRole) {
+        init(_ role: WebSocketRole, _ settings: Settings, now: ContinuousClock.Instant) {
+            packing = settings.packing
+            pings = settings.pings.map {
+                PingSchedule(interval: $0.interval, timeout: $0.timeout, now: now)
+            }
             // The largest MQTT packet fits (268,435,455 bytes and its fixed header); MQTT's own limit is
             // stricter and names the packet.
             connection = WebSocketConnection(
@@ -36,6 +50,8 @@ struct WebSocketStage {
     }
 
     static let subprotocol = "mqtt"
+    /// Packets share a message up to this size: a TLS record's.
+    static let sharedMessageSize = 16 * 1024
 
     private var state: State
 
@@ -45,7 +61,8 @@ struct WebSocketStage {
             state = .clientHandshake(
                 try OpeningHandshake.Client(
                     host: host, path: options.path, key: key, subprotocols: [Self.subprotocol],
-                    headers: options.headers.map { (name: $0.name, value: $0.value) }))
+                    headers: options.headers.map { (name: $0.name, value: $0.value) }),
+                Settings(packing: options.packing, pings: options.pings))
         } catch {
             throw TransportError(
                 stage: .local, code: .clientInvalidArgument,
@@ -59,26 +76,32 @@ struct WebSocketStage {
 
     /// What opens the conversation.
     func start(into output: inout [UInt8]) {
-        if case .clientHandshake(let handshake) = state { output.append(contentsOf: handshake.requestBytes) }
+        guard case .clientHandshake(let handshake, _) = state else { return }
+        output.append(contentsOf: handshake.requestBytes)
     }
 
     /// The next event in `input`, which is moved past what was used; nil once all of it was.
     ///
     /// - Throws: `TransportError` at stage `webSocket` when the opening handshake fails.
     mutating func next(
-        in input: inout UnsafeMutableRawBufferPointer, output: inout [UInt8], random: inout RandomPool
+        in input: inout UnsafeMutableRawBufferPointer, output: inout [UInt8], random: inout RandomPool,
+        now: ContinuousClock.Instant
     ) throws(TransportError) -> Event? {
         switch state {
-        case .clientHandshake(var handshake):
+        case .clientHandshake(var handshake, let settings):
             let opened = try Self.receive(&input, with: &handshake)
-            state = opened == nil ? .clientHandshake(handshake) : .open(Open(.client))
+            state =
+                opened == nil
+                ? .clientHandshake(handshake, settings) : .open(Open(.client, settings, now: now))
             return opened.map { .opened($0) }
         case .serverHandshake(var handshake, let path):
             let opened = try Self.receive(&input, with: &handshake, servedPath: path, output: &output)
-            state = opened == nil ? .serverHandshake(handshake, path: path) : .open(Open(.server))
+            state =
+                opened == nil
+                ? .serverHandshake(handshake, path: path) : .open(Open(.server, Settings(), now: now))
             return opened.map { .opened($0) }
         case .open(let open):
-            let event = Self.next(in: &input, of: &open.connection, output: &output, random: &random)
+            let event = Self.next(in: &input, of: open, output: &output, random: &random, now: now)
             if case .ended? = event { state = .ended }
             return event
         case .ended:
@@ -86,15 +109,21 @@ struct WebSocketStage {
         }
     }
 
-    /// Frames `bytes`: one message for each packet, since some servers want a whole packet in a message.
+    /// Frames `bytes`; a packet is never split over messages.
     func send(
         _ bytes: UnsafeRawBufferPointer, packetEnds: [Int], output: inout [UInt8], random: inout RandomPool
     ) {
         guard case .open(let open) = state else { return }
         var start = 0
-        for end in packetEnds {
-            let packet = UnsafeRawBufferPointer(rebasing: bytes[start..<end])
-            open.connection.send(.binary, payload: packet, maskingKey: random.next(), into: &output)
+        for (index, end) in packetEnds.enumerated() {
+            switch open.packing {
+            case .onePacketPerMessage: break
+            case .packetsShareMessages:
+                let next = index + 1 < packetEnds.count ? packetEnds[index + 1] : .max
+                if next - start <= Self.sharedMessageSize { continue }
+            }
+            let message = UnsafeRawBufferPointer(rebasing: bytes[start..<end])
+            open.connection.send(.binary, payload: message, maskingKey: random.next(), into: &output)
             start = end
         }
     }
@@ -113,6 +142,47 @@ struct WebSocketStage {
         guard case .closed(let code, let reason, let wasClean) = open.connection.state else { return nil }
         return .webSocketClose(code: code.rawValue, reason: reason, clean: wasClean)
     }
+
+    // MARK: Pings of our own
+
+    /// nil where there are none.
+    var nextDeadline: ContinuousClock.Instant? {
+        guard case .open(let open) = state else { return nil }
+        return open.pings?.nextDeadline
+    }
+
+    func received(now: ContinuousClock.Instant) {
+        if case .open(let open) = state { open.pings?.received(now: now) }
+    }
+
+    func progressed(now: ContinuousClock.Instant) {
+        if case .open(let open) = state { open.pings?.progressed(now: now) }
+    }
+
+    func flushed(now: ContinuousClock.Instant) {
+        if case .open(let open) = state { open.pings?.flushed(now: now) }
+    }
+
+    /// - Returns: why the connection is dead; nil while it isn't, with a Ping in the output where one was due.
+    func deadlineReached(
+        now: ContinuousClock.Instant, output: inout [UInt8], random: inout RandomPool
+    ) -> TransportError? {
+        guard case .open(let open) = state, let due = open.pings?.deadlineReached(now: now) else {
+            return nil
+        }
+        switch due {
+        case .nothing: return nil
+        case .ping(let payload):
+            open.connection.sendPing(payload: payload, maskingKey: random.next(), into: &output)
+            return nil
+        case .peerIsSilent:
+            return TransportError(
+                stage: .established, code: .idlePingIgnored,
+                evidence: .deadline(open.pings?.timeout ?? .zero))
+        }
+    }
+
+    // MARK: The opening handshake
 
     private static func receive(
         _ input: inout UnsafeMutableRawBufferPointer, with handshake: inout OpeningHandshake.Client
@@ -160,20 +230,25 @@ struct WebSocketStage {
         return request.path
     }
 
+    // MARK: Frames
+
     private static func next(
-        in input: inout UnsafeMutableRawBufferPointer, of connection: inout WebSocketConnection,
-        output: inout [UInt8], random: inout RandomPool
+        in input: inout UnsafeMutableRawBufferPointer, of open: Open, output: inout [UInt8],
+        random: inout RandomPool, now: ContinuousClock.Instant
     ) -> Event? {
-        while let event = connection.next(in: &input, output: &output, maskingKey: { random.next() }) {
+        while let event = open.connection.next(in: &input, output: &output, maskingKey: { random.next() }) {
             switch event {
             case .payload(.binary, let bytes, _):
                 if !bytes.isEmpty { return .payload(bytes) }
             case .payload(.text, let bytes, _):
-                connection.close(.unsupportedData, maskingKey: random.next(), into: &output)
+                open.connection.close(.unsupportedData, maskingKey: random.next(), into: &output)
                 let firstBytes = TransportError.Evidence.firstBytes(Array(bytes.prefix(48)))
                 return .ended(TransportError(stage: .webSocket, code: .wsTextFrame, evidence: firstBytes))
             case .ping: return .ping
-            case .pong: break
+            case .pong(let payload):
+                guard open.pings != nil else { continue }
+                open.pings?.ponged(payload, now: now)
+                return .pong
             case .closeReceived(let code, let reason):
                 let close = TransportError.Evidence.webSocketClose(
                     code: code.rawValue, reason: reason, clean: true)

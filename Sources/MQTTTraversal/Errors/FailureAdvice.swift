@@ -187,7 +187,10 @@ package struct FailureAdvice: Sendable, Hashable {
         case .idleBlackholed:
             (.network, "The path went dead without a word: use a shorter keep-alive if it happens when idle.")
         case .idlePingIgnored:
-            (.server, "The server doesn't answer WebSocket pings: rely on MQTT's keep-alive.")
+            (
+                .networkOrServer,
+                "Nothing came after a WebSocket Ping: the path is dead, or the server ignores Pings. If MQTT's keep-alive lives there, switch `pings` off."
+            )
         case .clientInvalidArgument: (.program, "Correct the argument.")
         case .clientNotConnected: (.program, "Call connect() first, and wait until it returns.")
         case .clientNotSupportedByServer: (.server, "The server declared at connect that it can't do this.")

@@ -1,0 +1,87 @@
+/// Pings at an interval (RFC 6455 §5.5.2), each with a deadline for its Pong, without a clock.
+///
+/// A Ping leaves at the interval whatever the traffic, since a hop may count each direction by itself. One is
+/// under way at a time; the next is due an interval after the last one left.
+package struct PingSchedule: Sendable {
+    package typealias Instant = ContinuousClock.Instant
+
+    package enum Due: Sendable, Hashable {
+        case nothing
+        case ping(payload: [UInt8])
+        /// A Ping left, and nothing at all came within the time-out.
+        case peerIsSilent
+    }
+
+    private enum State {
+        case idle(next: Instant)
+        /// In our buffer still.
+        case encoded(at: Instant)
+        /// Left our buffer.
+        case sent(at: Instant)
+    }
+
+    package let interval: Duration
+    package let timeout: Duration
+    private var state: State
+    private var lastReceived: Instant
+    private var lastProgress: Instant
+    private var count: UInt32 = 0
+
+    /// - Parameters:
+    ///   - interval: above zero.
+    ///   - timeout: above zero; counts from when the Ping has left our buffer.
+    package init(interval: Duration, timeout: Duration, now: Instant) {
+        self.interval = interval
+        self.timeout = timeout
+        state = .idle(next: now + interval)
+        lastReceived = now
+        lastProgress = now
+    }
+
+    /// Anything received is life, a part of a frame too: a Pong may stand behind a large message.
+    ///
+    /// A Ping that can't even leave our buffer must not wait for ever: it gets one interval more.
+    package var nextDeadline: Instant {
+        switch state {
+        case .idle(let next): next
+        case .encoded(let time): max(time, lastReceived, lastProgress) + interval + timeout
+        case .sent(let time): max(time, lastReceived) + timeout
+        }
+    }
+
+    package mutating func deadlineReached(now: Instant) -> Due {
+        guard now >= nextDeadline else { return .nothing }
+        switch state {
+        case .idle:
+            count &+= 1
+            state = .encoded(at: now)
+            return .ping(payload: payload)
+        case .encoded, .sent:
+            return .peerIsSilent
+        }
+    }
+
+    package mutating func received(now: Instant) { lastReceived = now }
+
+    /// Some bytes have left our buffer, others wait.
+    package mutating func progressed(now: Instant) { lastProgress = now }
+
+    /// All that was encoded so far has left our buffer.
+    package mutating func flushed(now: Instant) {
+        lastProgress = now
+        if case .encoded = state { state = .sent(at: now) }
+    }
+
+    /// An unsolicited Pong, or one for an earlier Ping, answers nothing (§5.5.3).
+    package mutating func ponged(_ payload: [UInt8], now: Instant) {
+        guard payload == self.payload else { return }
+        switch state {
+        case .idle: break
+        case .encoded(let time), .sent(let time): state = .idle(next: max(time + interval, now))
+        }
+    }
+
+    private var payload: [UInt8] {
+        withUnsafeBytes(of: count.bigEndian) { Array($0) }
+    }
+}
