@@ -132,7 +132,7 @@ final class Demo {
             profile: profile,
             // What drops stays away, so that there is something to see.
             configuration: ClientConfiguration(
-                version: version, clientID: clientID, will: will, reconnect: .never))
+                version: .init(version), clientID: clientID, will: will, reconnect: .never))
         clients.append(client)
         return client
     }

@@ -71,8 +71,8 @@ package struct ExampleCommand: Sendable {
         if let prefix = values["--prefix"] { try ExampleOptions.check(prefix: prefix) }
         if values["--client-id"] == "" { throw UsageError("the value of --client-id is empty") }
         return ExampleOptions(
-            profile: profile, version: values["--v3"] == nil ? .v5 : .v3_1_1, clientID: values["--client-id"],
-            prefix: values["--prefix"], operand: operand, values: values)
+            profile: profile, version: values["--v3"] == nil ? .automatic : .v3_1_1,
+            clientID: values["--client-id"], prefix: values["--prefix"], operand: operand, values: values)
     }
 
     package var help: String {

@@ -4,7 +4,7 @@ package import MQTTTraversal
 /// What the command line says.
 package struct ExampleOptions: Sendable {
     package var profile: ConnectionProfile
-    package var version: ProtocolVersion
+    package var version: ClientConfiguration.Version
     package var clientID: String?
     /// nil only where the program makes one up.
     package var prefix: String?

@@ -50,12 +50,12 @@ package struct ProbeRunner: Sendable {
         let record = Lock(StageRecord())
         // Nothing of a probe is to stay behind on the broker: no will, no session.
         let configuration = ClientConfiguration(
-            version: plan.version, clientID: attempt.clientID, cleanStart: true, sessionExpiry: .zero,
+            version: .init(plan.version), clientID: attempt.clientID, cleanStart: true, sessionExpiry: .zero,
             reconnect: .never,
             log: { event in
                 switch event {
                 case .stage(let observation): record.withLock { $0.observations.append(observation) }
-                case .credentialsInPlaintext, .unmatchedMessage: break
+                case .credentialsInPlaintext, .triesVersion, .unmatchedMessage: break
                 }
             })
         let client = MQTTClient(profile: attempt.profile, configuration: configuration)

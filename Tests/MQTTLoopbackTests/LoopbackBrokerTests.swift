@@ -21,11 +21,11 @@ struct Way: Sendable, CustomTestStringConvertible {
         let broker = try await LoopbackBroker.start()
         let profile = try broker.profile(way.kind)
         let receiver = MQTTClient(
-            profile: profile, configuration: .init(version: way.version, clientID: "receiver"))
+            profile: profile, configuration: .init(version: .init(way.version), clientID: "receiver"))
         try await receiver.connect()
         let subscription = try await receiver.subscribe(to: "rooms/+/light", qos: .exactlyOnce)
         let sender = MQTTClient(
-            profile: profile, configuration: .init(version: way.version, clientID: "sender"))
+            profile: profile, configuration: .init(version: .init(way.version), clientID: "sender"))
         try await sender.connect()
         #expect(await broker.connectedClients == ["receiver", "sender"])
 

@@ -194,9 +194,15 @@ extension ClientSession {
         }
     }
 
-    /// What the server declared unavailable isn't sent (sections 3.2.2.3.11 to 3.2.2.3.13).
+    /// What the server declared unavailable isn't sent (sections 3.2.2.3.11 to 3.2.2.3.13), nor options that the
+    /// version in use doesn't have.
     private func refusal(of request: PendingRequest) -> SessionError? {
         guard case .subscribe(let subscriptions, _) = request.content else { return nil }
+        if configuration.version == .v3_1_1,
+            subscriptions.contains(where: { $0.options != SubscriptionOptions(qos: $0.options.qos) })
+        {
+            return .requiresVersion5
+        }
         let limits = connection.limits
         if request.subscriptionIdentifier != nil, !limits.subscriptionIdentifiersAvailable {
             return .subscriptionIdentifiersNotAvailable

@@ -4,7 +4,7 @@
 /// `SessionOutput` that the driver reuses. The session outlives connections: `open` starts one on a fresh
 /// network connection, `closed` says that it is gone.
 package struct ClientSession: Sendable {
-    package let configuration: SessionConfiguration
+    package private(set) var configuration: SessionConfiguration
 
     // Without payloads: an enum that holds an Instant has its layout worked out at run time, and taking a
     // connection's state out of a case and back for each packet costs more than handling a QoS 0 message.
@@ -79,6 +79,13 @@ package struct ClientSession: Sendable {
             return
         }
         pending.append(publish, token: token)
+    }
+
+    /// Speaks this version from the next CONNECT on. Where a session exists, nothing changes: it belongs to the
+    /// version that it began with.
+    package mutating func speak(_ version: ProtocolVersion) {
+        guard phase == .closed, !session.isActive else { return }
+        configuration.version = version
     }
 
     /// Takes an operation out of the queue.

@@ -1,7 +1,6 @@
 /// What a client is, whatever the network: its identity, its session, its limits.
 public struct ClientConfiguration: Sendable {
-    /// 5.0 by default.
-    public var version: ProtocolVersion
+    public var version: Version
     /// Empty lets the server choose (3.1.3.1).
     public var clientID: String
     /// User name for CONNECT; the profile's is used where this is nil.
@@ -39,6 +38,25 @@ public struct ClientConfiguration: Sendable {
     /// Hears of stages, attempts and warnings as they happen; called on the client's loop, so it must not block.
     public var log: (@Sendable (LogEvent) -> Void)?
 
+    /// Which version of MQTT is spoken.
+    public enum Version: Sendable, Hashable {
+        /// 5.0 first; 3.1.1 at once where the server refuses it or hangs up on CONNECT without an answer. A server
+        /// that took 3.1.1 only is remembered for an hour by all clients of the process.
+        case automatic
+        // swift-format-ignore: AlwaysUseLowerCamelCase
+        case v5
+        // swift-format-ignore: AlwaysUseLowerCamelCase
+        case v3_1_1
+
+        public init(_ version: ProtocolVersion) {
+            self =
+                switch version {
+                case .v5: .v5
+                case .v3_1_1: .v3_1_1
+                }
+        }
+    }
+
     public enum LostSession: Sendable, Hashable {
         /// They are published again as new messages; they may then arrive twice.
         case publishAgain
@@ -47,7 +65,7 @@ public struct ClientConfiguration: Sendable {
     }
 
     public init(
-        version: ProtocolVersion = .v5, clientID: String = "", userName: String? = nil,
+        version: Version = .automatic, clientID: String = "", userName: String? = nil,
         password: [UInt8]? = nil,
         cleanStart: Bool = true, keepAlive: Duration = .seconds(30), pingTimeout: Duration? = nil,
         sessionExpiry: Duration = .seconds(3600), sessionExpiryAfterDisconnect: Duration = .zero,
@@ -125,6 +143,8 @@ public enum LogEvent: Sendable {
     case stage(StageObservation)
     /// User name or password go over a connection that anybody in between can read.
     case credentialsInPlaintext(ConnectionProfile)
+    /// The server doesn't take one version of MQTT, so the other is tried at once.
+    case triesVersion(ProtocolVersion, after: MQTTError)
     /// A message matched no subscription of this client; it was acknowledged and dropped.
     case unmatchedMessage(topic: String)
 }
@@ -153,14 +173,22 @@ extension ClientConfiguration {
             }
         }
         return SessionConfiguration(
-            version: version, clientIdentifier: clientID, cleanStart: cleanStart, keepAlive: keepAliveSeconds,
-            will: will, sessionExpiryInterval: Self.seconds(sessionExpiry),
+            version: version == .v3_1_1 ? .v3_1_1 : .v5, clientIdentifier: clientID, cleanStart: cleanStart,
+            keepAlive: keepAliveSeconds, will: will, sessionExpiryInterval: Self.seconds(sessionExpiry),
             sessionExpiryAfterDisconnect: Self.seconds(sessionExpiryAfterDisconnect),
             receiveMaximum: receiveMaximum, maximumPacketSize: maximumPacketSize,
             pingResponseTimeout: pingTimeout
                 ?? min(max(.seconds(Int(keepAliveSeconds)), .seconds(1)), .seconds(10)),
             connectProperties: connectProperties,
             onSessionLost: lostSession == .publishAgain ? .requeue : .fail)
+    }
+
+    func versionNegotiation(for route: Route, now: ContinuousClock.Instant) -> VersionNegotiation {
+        switch version {
+        case .automatic: VersionNegotiation(first: VersionMemory.shared.version(for: route, now: now))
+        case .v5: VersionNegotiation(fixed: .v5)
+        case .v3_1_1: VersionNegotiation(fixed: .v3_1_1)
+        }
     }
 
     var reconnectPolicy: ReconnectPolicy {

@@ -31,6 +31,8 @@ public enum ClientEvent: Sendable {
 public struct ConnectOutcome: Sendable, Hashable {
     /// The way that was taken.
     public var profile: ConnectionProfile
+    /// The version of MQTT that is spoken.
+    public var version: ProtocolVersion
     /// Session Present: the server had kept this client's session.
     public var sessionPresent: Bool
     /// The client identifier in use, which the server may have chosen.
@@ -41,10 +43,12 @@ public struct ConnectOutcome: Sendable, Hashable {
 
     /// An outcome made by hand, for a program's own tests.
     public init(
-        profile: ConnectionProfile, sessionPresent: Bool = false, clientID: String,
+        profile: ConnectionProfile, version: ProtocolVersion = .v5, sessionPresent: Bool = false,
+        clientID: String,
         limits: ServerLimits = ServerLimits(), properties: Properties = Properties()
     ) {
         self.profile = profile
+        self.version = version
         self.sessionPresent = sessionPresent
         self.clientID = clientID
         self.limits = limits

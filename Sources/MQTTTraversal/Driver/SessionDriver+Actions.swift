@@ -6,7 +6,7 @@ extension SessionDriver {
         case .established(let connack, _):
             established(connack)
         case .refused(let connack):
-            endCause = TransportError(refusal: connack, version: configuration.version)
+            endCause = TransportError(refusal: connack, version: negotiation.version)
         case .deliver(let publish, let token):
             deliver(publish, token)
         case .published(let token, let code, let properties):
@@ -103,6 +103,19 @@ extension SessionDriver {
             continuation.resume(throwing: mqttError)
         } else {
             abandonedSubscribes[token] = nil
+        }
+    }
+}
+
+extension VersionNegotiation.Failure {
+    /// - Parameter answered: whether any byte came after CONNECT.
+    init(_ cause: TransportError, answered: Bool) {
+        switch cause.code {
+        case .mqttVersionUnsupported: self = .versionRefused
+        case .mqttRefused: self = .refused
+        case .tcpClosed where !answered, .tcpReset where !answered, .wsClosed where !answered:
+            self = .endedWithoutAnswer
+        default: self = .other
         }
     }
 }

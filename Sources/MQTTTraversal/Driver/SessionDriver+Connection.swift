@@ -28,6 +28,10 @@ extension SessionDriver {
         if !profile.isEncrypted, configuration.password ?? profile.password != nil {
             configuration.log?(.credentialsInPlaintext(profile))
         }
+        startConnector()
+    }
+
+    private func startConnector() {
         let connector = Connector(
             loop: loop, route: Route(profile), tlsContext: tlsContext,
             observe: { [log = configuration.log] in log?(.stage($0)) },
@@ -42,7 +46,7 @@ extension SessionDriver {
             link = .online(stream)
             stream.delegate = self
             decoder = PacketDecoder(
-                role: .client, version: configuration.version,
+                role: .client, version: negotiation.version,
                 maximumPacketSize: configuration.maximumPacketSize)
             connectSent = loop.now
             firstAnswer = FirstAnswer()
@@ -67,9 +71,14 @@ extension SessionDriver {
 
     func established(_ connack: Connack) {
         observeConnect(.passed, detail: connack.sessionPresent ? "session present" : "new session")
+        negotiation.accepted()
+        if configuration.version == .automatic {
+            VersionMemory.shared.accepted(negotiation.version, by: Route(profile), now: loop.now)
+        }
         let outcome = ConnectOutcome(
-            profile: profile, sessionPresent: connack.sessionPresent, clientID: session.clientIdentifier,
-            limits: ServerLimits(session.limits), properties: connack.properties)
+            profile: profile, version: negotiation.version, sessionPresent: connack.sessionPresent,
+            clientID: session.clientIdentifier, limits: ServerLimits(session.limits),
+            properties: connack.properties)
         self.outcome = outcome
         lifecycle.attemptSucceeded(now: loop.now)
         events.emit(.connected(outcome))
@@ -143,14 +152,21 @@ extension SessionDriver {
             perform(lifecycle.disconnected())
             return
         }
-        let kind = ConnectionFailure(ended: cause, version: configuration.version)
+        let kind = ConnectionFailure(ended: cause, version: negotiation.version)
         if wasEstablished {
             lastError = MQTTError(cause)
             if case .connected = lifecycle.phase { events.emit(.interrupted(MQTTError(cause))) }
             perform(lifecycle.connectionLost(kind, now: loop.now, random: randomBits()))
         } else {
             observeConnect(.failed(cause))
-            attemptFailed(cause, kind)
+            let failure = VersionNegotiation.Failure(cause, answered: !firstAnswer.bytes.isEmpty)
+            if case .connecting = lifecycle.phase, negotiation.failed(failure) {
+                session.speak(negotiation.version)
+                configuration.log?(.triesVersion(negotiation.version, after: MQTTError(cause)))
+                startConnector()
+            } else {
+                attemptFailed(cause, kind)
+            }
         }
     }
 

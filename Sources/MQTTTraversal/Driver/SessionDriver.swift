@@ -21,6 +21,7 @@ final class SessionDriver {
     var lifecycle: ConnectionLifecycle
     var router = SubscriptionRouter()
     var tlsContext: TLSContext?
+    var negotiation: VersionNegotiation
     var publishes: [OperationToken: ClientInbox.PublishCompletion] = [:]
     var subscribes: [OperationToken: ClientInbox.SubscribeRequest] = [:]
     /// Cancelled while their SUBSCRIBE was under way: what it grants is given back.
@@ -73,10 +74,12 @@ final class SessionDriver {
         self.inbox = inbox
         self.events = events
         session = ClientSession(configuration: sessionConfiguration)
+        negotiation = configuration.versionNegotiation(for: Route(profile), now: .now)
         lifecycle = ConnectionLifecycle(policy: configuration.reconnectPolicy)
         decoder = PacketDecoder(
-            role: .client, version: configuration.version, maximumPacketSize: configuration.maximumPacketSize)
+            role: .client, version: negotiation.version, maximumPacketSize: configuration.maximumPacketSize)
         connectSent = .now
+        session.speak(negotiation.version)
     }
 
     /// Takes what callers have asked for since the last time.

@@ -170,7 +170,7 @@ package struct FailureAdvice: Sendable, Hashable {
         case .mqttNotMQTT: (.networkOrServer, "The answer isn't MQTT: check port and transport.")
         case .mqttRefused: refusal(reasonCode)
         case .mqttVersionUnsupported:
-            (.server, "The broker doesn't speak this version of MQTT: try the other one.")
+            (.server, "The broker doesn't speak this version of MQTT: try the other one, or `.automatic`.")
         case .mqttRedirect: (.server, "The broker asks to use another server: its reference says which.")
         case .mqttTakenOver: (.program, "Another client uses the same client identifier: give each its own.")
         case .mqttNoEcho: (.server, "The broker didn't return our own message: check its access rules.")

@@ -223,7 +223,7 @@ extension Stand {
         connack: Duration = .seconds(10), _ configure: (inout ClientConfiguration) -> Void = { _ in }
     ) throws -> MQTTClient {
         var configuration = ClientConfiguration(
-            version: version, clientID: "scripted",
+            version: .init(version), clientID: "scripted",
             reconnect: .jittered(base: .milliseconds(50), maximum: .milliseconds(200)))
         configure(&configuration)
         var profile = try transport.profile(port: Int(peer.port), trusting)

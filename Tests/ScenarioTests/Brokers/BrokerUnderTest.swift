@@ -169,7 +169,7 @@ struct Scenario: Sendable, CustomTestStringConvertible {
         _ profile: ConnectionProfile, _ configure: (inout ClientConfiguration) -> Void = { _ in }
     ) -> MQTTClient {
         var configuration = ClientConfiguration(
-            version: version, clientID: Names.unique("client"),
+            version: .init(version), clientID: Names.unique("client"),
             reconnect: .jittered(base: .milliseconds(100), maximum: .milliseconds(400)))
         configure(&configuration)
         return MQTTClient(profile: profile, configuration: configuration)

@@ -59,7 +59,7 @@ struct SilenceScenarios {
         }
         let stages = StageRecorder()
         let client = MQTTClient(
-            profile: profile, configuration: ClientConfiguration(version: version, log: stages.log))
+            profile: profile, configuration: ClientConfiguration(version: .init(version), log: stages.log))
         let (error, _) = try await failure("connect") { try await client.connect() }
         #expect(error.code == silence.code)
         #expect(error.stage == silence.stage)
