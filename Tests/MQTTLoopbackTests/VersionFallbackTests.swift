@@ -47,7 +47,7 @@ import Testing
 
     @Test(arguments: Refusal.allCases)
     func a_server_that_refuses_5_0_is_spoken_to_in_3_1_1_at_once(_ refusal: Refusal) async throws {
-        let scripts = [Self.connect5 + [refusal.step], Self.connect3 + [Self.accepted3, .hold]]
+        let scripts = [Self.connect5 + [refusal.step], Self.connect3 + [Self.accepted3]]
         try await run(scripts) { client, peer in
             let outcome = try await client.connect()
             #expect(outcome.version == .v3_1_1)
