@@ -21,7 +21,7 @@ import Testing
         #expect(options.profile.description == "mqtts://broker.example:8883")
         #expect(options.operand == "kitchen")
         #expect(options.prefix == "a/b")
-        #expect(options.version == .v5)
+        #expect(options.version == .automatic)
         #expect(options.clientID == nil)
     }
 
