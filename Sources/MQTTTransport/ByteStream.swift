@@ -68,8 +68,9 @@ package final class ByteStream {
     static let keptCapacity = 16 * 1024
     /// Pongs are left out while more than this waits.
     static let replyLimit = 1 << 20
-    /// Reads of one turn, for fairness among the connections of a loop.
-    static let readsPerTurn = 16
+    /// Reads of one turn, for fairness among the connections of a loop, and so that the timers of a keep-alive of a
+    /// second don't wait for a million small messages.
+    static let readsPerTurn = 4
 
     /// Takes over a connected descriptor.
     ///
