@@ -4,8 +4,10 @@ extension OpeningHandshake {
         package struct Accepted: Sendable, Hashable {
             /// The one the server chose; nil when none was offered, or a missing one is tolerated.
             package var subprotocol: String?
-            /// The elements of Sec-WebSocket-Extensions, as they came, each of an offered extension.
-            package var extensions: [String]
+            /// What was agreed on compression; nil when it wasn't offered or the server declined it.
+            package var deflate: PerMessageDeflate.Agreement?
+            /// The other extensions the server agreed to, each of them offered.
+            package var extensions: [ExtensionHeader.Element]
             package var head: HTTPHead
         }
 
@@ -15,7 +17,8 @@ extension OpeningHandshake {
         private let expectedAccept: String
         private let subprotocols: [String]
         private let requiresSubprotocol: Bool
-        private let extensions: [String]
+        private let deflate: PerMessageDeflate.Options?
+        private let extensions: [ExtensionHeader.Element]
         private let headLimit: Int
         private var parser: HTTPHeadParser
         private var interimBytes = 0
@@ -27,13 +30,15 @@ extension OpeningHandshake {
         ///   - subprotocols: in order of preference.
         ///   - requiresSubprotocol: whether a server that chooses none of them fails the handshake
         ///     [MQTT-6.0.0-4]; RFC 6455 alone allows it.
-        ///   - extensions: elements to offer in Sec-WebSocket-Extensions.
+        ///   - deflate: what to offer of permessage-deflate (RFC 7692); nil offers nothing.
+        ///   - extensions: further ones to offer, which the caller knows how to speak.
         ///   - headers: further fields, none of them one that the handshake writes itself.
         ///   - headLimit: bytes of the response's head.
         /// - Throws: `.invalidRequest` for what can't be written safely.
         package init(
             host: String, path: String, key: [UInt8], subprotocols: [String] = ["mqtt"],
-            requiresSubprotocol: Bool = true, extensions: [String] = [],
+            requiresSubprotocol: Bool = true,
+            deflate: PerMessageDeflate.Options? = nil, extensions: [ExtensionHeader.Element] = [],
             headers: [(name: String, value: String)] = [], origin: String? = nil,
             headLimit: Int = HTTPHeadParser.defaultLimit
         ) throws(HandshakeError) {
@@ -58,9 +63,11 @@ extension OpeningHandshake {
                 fields.append(("Sec-WebSocket-Protocol", subprotocols.joined(separator: ", ")))
             }
             fields.append(("Sec-WebSocket-Version", OpeningHandshake.version))
-            if !extensions.isEmpty {
-                fields.append(("Sec-WebSocket-Extensions", extensions.joined(separator: ", ")))
+            guard extensions.allSatisfy({ $0.isWellFormed && $0.name != PerMessageDeflate.name }) else {
+                throw .invalidRequest("extensions")
             }
+            let offers = (deflate.map { [PerMessageDeflate.offer($0)] } ?? []) + extensions
+            if !offers.isEmpty { fields.append(("Sec-WebSocket-Extensions", ExtensionHeader.value(offers))) }
             for (name, value) in headers {
                 try Self.check(header: name, value: value, hasOrigin: origin != nil)
             }
@@ -77,6 +84,7 @@ extension OpeningHandshake {
             expectedAccept = OpeningHandshake.acceptValue(forKey: encodedKey)
             self.subprotocols = subprotocols
             self.requiresSubprotocol = requiresSubprotocol
+            self.deflate = deflate
             self.extensions = extensions
             self.headLimit = headLimit
             parser = HTTPHeadParser(.response, limit: headLimit)
@@ -134,18 +142,40 @@ extension OpeningHandshake {
             guard accept == expectedAccept else {
                 throw .badAccept(expected: expectedAccept, received: accept)
             }
-            let chosenExtensions = head.list("Sec-WebSocket-Extensions")
-            let offered = extensions.map(Self.extensionName)
-            for chosen in chosenExtensions where !offered.contains(Self.extensionName(chosen)) {
-                throw .extensionUnrequested(chosen)
-            }
+            let (agreement, others) = try judgeExtensions(head)
             let subprotocol = head.value("Sec-WebSocket-Protocol")
             if let subprotocol {
                 guard subprotocols.contains(subprotocol) else { throw .subprotocolWrong(subprotocol) }
             } else if requiresSubprotocol, !subprotocols.isEmpty {
                 throw .subprotocolMissing
             }
-            return Accepted(subprotocol: subprotocol, extensions: chosenExtensions, head: head)
+            return Accepted(
+                subprotocol: subprotocol, deflate: agreement, extensions: others, head: head)
+        }
+
+        /// §4.1, check 5; RFC 7692 §5.1.
+        private func judgeExtensions(
+            _ head: HTTPHead
+        ) throws(HandshakeError) -> (PerMessageDeflate.Agreement?, others: [ExtensionHeader.Element]) {
+            var agreement: PerMessageDeflate.Agreement?
+            var others: [ExtensionHeader.Element] = []
+            for chosen in try HandshakeError.extensions(of: head) {
+                if let deflate, chosen.name == PerMessageDeflate.name {
+                    guard agreement == nil else {
+                        throw .extensionInvalid("\(chosen.name) stands there twice")
+                    }
+                    do throws(PerMessageDeflate.InvalidParameters) {
+                        agreement = try PerMessageDeflate.agreement(on: deflate, answeredBy: chosen)
+                    } catch {
+                        throw .extensionInvalid("\(error.reason): \(chosen)")
+                    }
+                } else if extensions.contains(where: { $0.name == chosen.name }) {
+                    others.append(chosen)
+                } else {
+                    throw .extensionUnrequested(chosen.description)
+                }
+            }
+            return (agreement, others)
         }
 
         private static func refusal(
@@ -156,11 +186,6 @@ extension OpeningHandshake {
                 wwwAuthenticate: head.values("WWW-Authenticate"), retryAfter: head.value("Retry-After"),
                 server: head.value("Server"), contentType: head.value("Content-Type"),
                 bodyExcerpt: String(decoding: body.prefix(300), as: UTF8.self))
-        }
-
-        private static func extensionName(_ element: String) -> String {
-            let name = element.utf8.prefix { $0 != UInt8(ascii: ";") }
-            return String(decoding: name, as: UTF8.self).trimmingHTTPWhitespace()
         }
 
         private static func isToken(_ text: String) -> Bool {

@@ -14,6 +14,9 @@ package enum HandshakeError: Error, Sendable, Hashable {
     case missingUpgrade(received: String?)
     /// No `Upgrade` token in Connection; what stood there instead.
     case missingConnection(received: String?)
+    /// Sec-WebSocket-Extensions is malformed (RFC 6455 §9.1), or the server agreed to an offered extension in
+    /// a way that its rules don't allow; what is wrong, in words.
+    case extensionInvalid(String)
 
     // Client role (§4.1): the response.
     /// A final status other than 101.
@@ -62,6 +65,15 @@ package enum HandshakeError: Error, Sendable, Hashable {
             self.server = server
             self.contentType = contentType
             self.bodyExcerpt = bodyExcerpt
+        }
+    }
+
+    /// The elements of Sec-WebSocket-Extensions.
+    static func extensions(of head: HTTPHead) throws(HandshakeError) -> [ExtensionHeader.Element] {
+        do throws(ExtensionHeader.Malformed) {
+            return try ExtensionHeader.parse(head.values("Sec-WebSocket-Extensions"))
+        } catch {
+            throw .extensionInvalid(error.reason)
         }
     }
 

@@ -38,7 +38,9 @@ extension OpeningHandshake {
             guard let key = head.value("Sec-WebSocket-Key"), OpeningHandshake.isKey(key) else {
                 throw .badKey
             }
-            return ServerRequest(path: target, head: head, key: key)
+            return ServerRequest(
+                path: target, head: head, offeredExtensions: try HandshakeError.extensions(of: head), key: key
+            )
         }
 
         /// The refusal that fits a broken rule.
@@ -57,7 +59,7 @@ extension OpeningHandshake {
                 reject(status: 431, reason: "Request Header Fields Too Large")
             case .invalidRequest, .malformedHead, .notHTTP, .missingConnection, .notSwitchingProtocols,
                 .missingAccept, .badAccept, .subprotocolMissing, .subprotocolWrong, .extensionUnrequested,
-                .badHost, .badKey:
+                .extensionInvalid, .badHost, .badKey:
                 reject(status: 400, reason: "Bad Request")
             }
         }
@@ -88,34 +90,46 @@ extension OpeningHandshake {
         /// The target as it came, with the query.
         package var path: String
         package var head: HTTPHead
+        /// In the client's order of preference.
+        package let offeredExtensions: [ExtensionHeader.Element]
         fileprivate let key: String
 
-        fileprivate init(path: String, head: HTTPHead, key: String) {
+        fileprivate init(
+            path: String, head: HTTPHead, offeredExtensions: [ExtensionHeader.Element], key: String
+        ) {
             self.path = path
             self.head = head
+            self.offeredExtensions = offeredExtensions
             self.key = key
         }
 
         /// In the client's order of preference.
         package var offeredSubprotocols: [String] { head.list("Sec-WebSocket-Protocol") }
-        /// Elements of Sec-WebSocket-Extensions, with their parameters.
-        package var offeredExtensions: [String] { head.list("Sec-WebSocket-Extensions") }
+
+        /// What to agree to of the client's offers of permessage-deflate (RFC 7692 §7): the first that keeps
+        /// within the options; nil declines them all.
+        package func deflateAgreement(_ options: PerMessageDeflate.Options) -> PerMessageDeflate.Agreement? {
+            PerMessageDeflate.agreement(on: options, choosingFrom: offeredExtensions)
+        }
 
         /// The 101 response (§4.2.2).
         /// - Parameters:
         ///   - subprotocol: one of `offeredSubprotocols`, or nil.
-        ///   - extensions: elements of Sec-WebSocket-Extensions to agree to.
+        ///   - deflate: what `deflateAgreement(_:)` gave for this request, or nil.
+        ///   - extensions: further ones to agree to, each of them offered.
         ///   - headers: further fields, written as they are: no CR or LF.
         package func accept(
-            subprotocol: String?, extensions: [String] = [], headers: [(name: String, value: String)] = []
+            subprotocol: String?, deflate: PerMessageDeflate.Agreement? = nil,
+            extensions: [ExtensionHeader.Element] = [], headers: [(name: String, value: String)] = []
         ) -> [UInt8] {
             var fields: [(name: String, value: String)] = [
                 ("Upgrade", "websocket"), ("Connection", "Upgrade"),
                 ("Sec-WebSocket-Accept", OpeningHandshake.acceptValue(forKey: key)),
             ]
             if let subprotocol { fields.append(("Sec-WebSocket-Protocol", subprotocol)) }
-            if !extensions.isEmpty {
-                fields.append(("Sec-WebSocket-Extensions", extensions.joined(separator: ", ")))
+            let answers = (deflate.map { [$0.answer] } ?? []) + extensions
+            if !answers.isEmpty {
+                fields.append(("Sec-WebSocket-Extensions", ExtensionHeader.value(answers)))
             }
             return Server.response("HTTP/1.1 101 Switching Protocols", fields + headers)
         }

@@ -33,6 +33,8 @@ extension TransportError {
                 (.wsSubprotocolWrong, .text("the 101 selects the subprotocol \(Self.quoted(name))"))
             case .extensionUnrequested(let name):
                 (.wsExtensionUnrequested, .text("the 101 selects the extension \(Self.quoted(name))"))
+            case .extensionInvalid(let what):
+                (.wsExtensionUnrequested, .text("Sec-WebSocket-Extensions: \(Evidence.printable(what))"))
             case .methodNotGET(let method): (.wsHeadMalformed, .text("the method is \(Self.quoted(method))"))
             case .httpVersionTooOld: (.wsHeadMalformed, .text("the request is older than HTTP/1.1"))
             case .badHost: (.wsHeadMalformed, .text("the request hasn't exactly one Host"))
