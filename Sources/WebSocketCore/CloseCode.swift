@@ -33,3 +33,29 @@ package struct CloseCode: RawRepresentable, Sendable, Hashable {
         }
     }
 }
+
+/// The body of a Close frame (RFC 6455 §5.5.1).
+enum CloseBody {
+    /// - Parameter reason: cut to the 123 bytes that fit, at a character.
+    /// - Returns: no bytes for a code that must not travel.
+    static func bytes(_ code: CloseCode, reason: String) -> [UInt8] {
+        guard code.isValidOnWire else { return [] }
+        var body = [UInt8(code.rawValue >> 8), UInt8(code.rawValue & 0xFF)]
+        for character in reason.unicodeScalars {
+            let bytes = UTF8.encode(character)
+            guard let bytes, body.count + bytes.count <= 125 else { break }
+            body.append(contentsOf: bytes)
+        }
+        return body
+    }
+
+    /// §5.5.1, §7.1.5, §7.1.6.
+    static func parse(_ body: [UInt8]) throws(WebSocketError) -> (CloseCode, reason: String) {
+        guard !body.isEmpty else { return (.noStatusReceived, "") }
+        guard body.count >= 2 else { throw .closeBodyOfOneByte }
+        let code = CloseCode(rawValue: UInt16(body[0]) << 8 | UInt16(body[1]))
+        guard code.isValidOnWire else { throw .invalidCloseCode(code.rawValue) }
+        guard let reason = String(validating: body[2...], as: UTF8.self) else { throw .closeReasonNotUTF8 }
+        return (code, reason)
+    }
+}

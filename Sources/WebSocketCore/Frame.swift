@@ -8,6 +8,14 @@ enum Opcode: UInt8, Sendable {
     case pong = 0xA
 
     var isControl: Bool { rawValue & 0x8 != 0 }
+
+    init(_ kind: MessageKind) {
+        self =
+            switch kind {
+            case .text: .text
+            case .binary: .binary
+            }
+    }
 }
 
 /// A frame's header, all rules of RFC 6455 §5.2 checked.
@@ -15,6 +23,8 @@ struct FrameHeader: Sendable {
     var isFinal: Bool
     var opcode: Opcode
     var length: UInt64
+    /// RSV1, which says so of a message that it begins (RFC 7692 §6).
+    var isCompressed: Bool
     /// Zero when the frame isn't masked.
     var maskingKey: UInt32
 }
@@ -117,7 +127,9 @@ struct FrameHeaderDecoder: Sendable {
             end += 4
         }
         used = end
-        return FrameHeader(isFinal: isFinal, opcode: opcode, length: length, maskingKey: key)
+        return FrameHeader(
+            isFinal: isFinal, opcode: opcode, length: length, isCompressed: first & 0x40 != 0, maskingKey: key
+        )
     }
 }
 
@@ -128,41 +140,89 @@ struct FrameEncoder: Sendable {
     /// - Parameter maskingKey: used by the client role only; first wire byte most significant.
     @inline(__always)
     func append(
-        _ opcode: Opcode, payload: UnsafeRawBufferPointer, maskingKey: UInt32, to output: inout [UInt8]
+        _ opcode: Opcode, isFinal: Bool = true, payload: UnsafeRawBufferPointer, maskingKey: UInt32,
+        to output: inout [UInt8]
     ) {
-        let count = payload.count
-        let mask: UInt8 =
-            switch role {
-            case .client: 0x80
-            case .server: 0x00
-            }
+        let first = (isFinal ? 0x80 : 0x00) | opcode.rawValue
         withUnsafeTemporaryAllocation(byteCount: 14, alignment: 1) { header in
-            header[0] = 0x80 | opcode.rawValue
-            var end = 2
-            if count <= 125 {
-                header[1] = mask | UInt8(count)
-            } else if count <= 0xFFFF {
-                header[1] = mask | 126
-                header.storeBytes(of: UInt16(count).bigEndian, toByteOffset: 2, as: UInt16.self)
-                end = 4
-            } else {
-                header[1] = mask | 127
-                header.storeBytes(of: UInt64(count).bigEndian, toByteOffset: 2, as: UInt64.self)
-                end = 10
-            }
-            if mask != 0 {
-                header.storeBytes(of: maskingKey.bigEndian, toByteOffset: end, as: UInt32.self)
-                end += 4
-            }
+            let end = write(first, length: payload.count, maskingKey, to: header)
             output.append(contentsOf: UnsafeRawBufferPointer(rebasing: header[..<end]))
         }
         let start = output.count
         output.append(contentsOf: payload)
-        if mask != 0, count > 0 {
-            var key = MaskingKey(maskingKey)
-            output.withUnsafeMutableBytes {
-                key.apply(to: UnsafeMutableRawBufferPointer(rebasing: $0[start...]))
-            }
+        mask(from: start, maskingKey, in: &output)
+    }
+
+    /// - Parameters:
+    ///   - isCompressed: RSV1.
+    ///   - expected: bytes of the payload; another number costs a move of them.
+    ///   - appendPayload: appends the payload to the output.
+    func append(
+        _ opcode: Opcode, isFinal: Bool, isCompressed: Bool, expecting expected: Int, maskingKey: UInt32,
+        to output: inout [UInt8], _ appendPayload: (inout [UInt8]) -> Void
+    ) {
+        let start = output.count
+        let reserved = headerLength(expected)
+        output.append(contentsOf: repeatElement(0, count: reserved))
+        appendPayload(&output)
+        let length = output.count - start - reserved
+        let end = headerLength(length)
+        if end < reserved {
+            output.removeSubrange(start + end..<start + reserved)
+        } else if end > reserved {
+            output.insert(contentsOf: repeatElement(0, count: end - reserved), at: start)
+        }
+        let first = (isFinal ? 0x80 : 0x00) | (isCompressed ? 0x40 : 0x00) | opcode.rawValue
+        output.withUnsafeMutableBytes {
+            _ = write(
+                first, length: length, maskingKey, to: UnsafeMutableRawBufferPointer(rebasing: $0[start...]))
+        }
+        mask(from: start + end, maskingKey, in: &output)
+    }
+
+    private var isMasking: Bool {
+        switch role {
+        case .client: true
+        case .server: false
+        }
+    }
+
+    private func headerLength(_ length: Int) -> Int {
+        (length <= 125 ? 2 : length <= 0xFFFF ? 4 : 10) + (isMasking ? 4 : 0)
+    }
+
+    /// - Returns: the header's length.
+    @inline(__always)
+    private func write(
+        _ first: UInt8, length: Int, _ maskingKey: UInt32, to header: UnsafeMutableRawBufferPointer
+    ) -> Int {
+        let mask: UInt8 = isMasking ? 0x80 : 0x00
+        header[0] = first
+        var end = 2
+        if length <= 125 {
+            header[1] = mask | UInt8(length)
+        } else if length <= 0xFFFF {
+            header[1] = mask | 126
+            header.storeBytes(of: UInt16(length).bigEndian, toByteOffset: 2, as: UInt16.self)
+            end = 4
+        } else {
+            header[1] = mask | 127
+            header.storeBytes(of: UInt64(length).bigEndian, toByteOffset: 2, as: UInt64.self)
+            end = 10
+        }
+        if isMasking {
+            header.storeBytes(of: maskingKey.bigEndian, toByteOffset: end, as: UInt32.self)
+            end += 4
+        }
+        return end
+    }
+
+    @inline(__always)
+    private func mask(from start: Int, _ maskingKey: UInt32, in output: inout [UInt8]) {
+        guard isMasking, start < output.count else { return }
+        var key = MaskingKey(maskingKey)
+        output.withUnsafeMutableBytes {
+            key.apply(to: UnsafeMutableRawBufferPointer(rebasing: $0[start...]))
         }
     }
 }

@@ -63,6 +63,38 @@ package enum PerMessageDeflate {
         package let compression: Compression
         /// As it stands in the server's response.
         package let answer: ExtensionHeader.Element
+
+        /// What the messages of the side of `role` keep to.
+        func messages(from role: WebSocketRole) -> Messages {
+            switch role {
+            case .client:
+                Messages(
+                    windowBits: clientMaxWindowBits, noContextTakeover: clientNoContextTakeover,
+                    compression: compression)
+            case .server:
+                Messages(
+                    windowBits: serverMaxWindowBits, noContextTakeover: serverNoContextTakeover,
+                    compression: compression)
+            }
+        }
+    }
+
+    /// The compressed messages of one direction.
+    struct Messages: Sendable {
+        var windowBits: Int
+        var noContextTakeover: Bool
+        var compression: Compression
+
+        /// Whether each message is compressed in a window that is empty at first.
+        var startsEmpty: Bool { noContextTakeover || windowBits == 8 }
+
+        /// Whether a message is to be compressed that begins with so many bytes.
+        func includes(count: Int, endsMessage: Bool) -> Bool {
+            // zlib has no window of 256 bytes to compress with (zlib.h, deflateInit2). But a message that isn't
+            // longer, in a window that was empty before it, can't refer further back (RFC 7692 §7.1.2).
+            if windowBits == 8, !endsMessage || count > 256 { return false }
+            return !endsMessage || count >= compression.threshold
+        }
     }
 
     static let windowBits = 8...15

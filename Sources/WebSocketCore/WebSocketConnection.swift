@@ -1,4 +1,13 @@
-package enum WebSocketRole: Sendable, Hashable { case client, server }
+package enum WebSocketRole: Sendable, Hashable {
+    case client, server
+
+    var peer: WebSocketRole {
+        switch self {
+        case .client: .server
+        case .server: .client
+        }
+    }
+}
 
 package enum MessageKind: Sendable, Hashable { case text, binary }
 
@@ -18,9 +27,12 @@ package enum WebSocketEvent {
 /// A WebSocket after its opening handshake (RFC 6455 §5–§7): bytes in, events and bytes out.
 ///
 /// Pieces of messages are handed on as they arrive: nothing but a header and the 125 bytes of a control
-/// frame is ever held back. After a Close was sent, or a failure, what arrives is dropped and nothing more
-/// is sent; only the peer's Close still counts.
-package struct WebSocketConnection: Sendable {
+/// frame is ever held back. A compressed message comes in pieces of at most 64 KiB, from one buffer. After a
+/// Close was sent, or a failure, what arrives is dropped and nothing more is sent; only the peer's Close
+/// still counts.
+///
+/// It can't be copied, since both directions of permessage-deflate (RFC 7692) live on from message to message.
+package struct WebSocketConnection: ~Copyable, Sendable {
     package enum State: Sendable, Hashable {
         case open
         /// We began the closing handshake and await the peer's Close.
@@ -42,14 +54,28 @@ package struct WebSocketConnection: Sendable {
     private let encoder: FrameEncoder
     private var headers = FrameHeaderDecoder()
     private var reading = Reading.header
-    private var message: Message?
+    private var message: IncomingMessage?
     private var controlPayload: [UInt8] = []
+    private var outgoing: OutgoingMessage?
+
+    private let compressedOut: PerMessageDeflate.Messages?
+    private let compressedIn: PerMessageDeflate.Messages?
+    // Each is made for the first message that needs it.
+    private var deflater: Deflater?
+    private var inflater: Inflater?
 
     /// - Parameters:
     ///   - maximumFrameSize: bytes of payload in one frame; a header that says more fails the connection.
-    ///   - maximumMessageSize: bytes of payload in one message, over all its frames.
-    package init(role: WebSocketRole, maximumFrameSize: UInt64, maximumMessageSize: UInt64) {
+    ///   - maximumMessageSize: bytes of payload in one message, over all its frames; of a compressed one,
+    ///     bytes when inflated, which stops there.
+    ///   - deflate: what the opening handshake agreed on; nil for no compression.
+    package init(
+        role: WebSocketRole, maximumFrameSize: UInt64, maximumMessageSize: UInt64,
+        deflate: PerMessageDeflate.Agreement? = nil
+    ) {
         self.role = role
+        compressedOut = deflate?.messages(from: role)
+        compressedIn = deflate?.messages(from: role.peer)
         self.maximumFrameSize = maximumFrameSize
         self.maximumMessageSize = maximumMessageSize
         encoder = FrameEncoder(role: role)
@@ -57,7 +83,8 @@ package struct WebSocketConnection: Sendable {
 
     /// The next event in `input`, which is moved past what was used; nil once all of it was used.
     ///
-    /// Payload is unmasked in place in the server role, so the memory of `input` changes.
+    /// Payload is unmasked in place in the server role, so the memory of `input` changes; what is left of it has
+    /// to come again, as it then is, with the next call. An event may still come when nothing is left.
     /// - Parameters:
     ///   - output: gets Pongs and Close frames.
     ///   - maskingKey: unpredictable keys (§5.3), asked once for each frame sent, in the client role only.
@@ -74,10 +101,8 @@ package struct WebSocketConnection: Sendable {
                     }
                     guard let header = try headers.next(in: &input, rules: rules) else { return nil }
                     try begin(header)
-                case .data(var frame):
-                    let step = try receive(&frame, in: &input)
-                    reading = frame.remaining == 0 ? .header : .data(frame)
-                    switch step {
+                case .data(let frame):
+                    switch try receive(frame, in: &input) {
                     case .event(let event): return event
                     case .frameDone: continue
                     case .needsMore: return nil
@@ -103,15 +128,36 @@ package struct WebSocketConnection: Sendable {
         }
     }
 
-    /// Appends one unfragmented message. Nothing is sent unless the state is `.open`.
-    /// - Parameter maskingKey: fresh and unpredictable for each frame (§5.3); the server role ignores it.
-    package func send(
-        _ kind: MessageKind, payload: UnsafeRawBufferPointer, maskingKey: UInt32, into output: inout [UInt8]
+    /// Appends a message, or with `endsMessage` false a fragment of one (§5.4), as one frame. Nothing is sent
+    /// unless the state is `.open`.
+    ///
+    /// A message is compressed where that was agreed and it isn't shorter than the threshold; a fragmented one
+    /// whatever its length, and each of its fragments so that the peer can read it at once. What doesn't get
+    /// shorter by it is sent as it was, unless the window has to be kept in step with the peer's: then it is
+    /// a few bytes longer.
+    /// - Parameters:
+    ///   - kind: the same for all fragments of a message.
+    ///   - maskingKey: fresh and unpredictable for each frame (§5.3); the server role ignores it.
+    package mutating func send(
+        _ kind: MessageKind, payload: UnsafeRawBufferPointer, endsMessage: Bool = true, maskingKey: UInt32,
+        into output: inout [UInt8]
     ) {
         guard isOpen else { return }
-        switch kind {
-        case .text: encoder.append(.text, payload: payload, maskingKey: maskingKey, to: &output)
-        case .binary: encoder.append(.binary, payload: payload, maskingKey: maskingKey, to: &output)
+        var opcode = Opcode(kind)
+        var isCompressed = false
+        if let outgoing {
+            precondition(outgoing.kind == kind, "the message under way is of the other kind")
+            opcode = .continuation
+            isCompressed = outgoing.isCompressed
+        } else if let compressedOut {
+            isCompressed = compressedOut.includes(count: payload.count, endsMessage: endsMessage)
+        }
+        outgoing = endsMessage ? nil : OutgoingMessage(kind: kind, isCompressed: isCompressed)
+        if isCompressed {
+            sendCompressed(opcode, payload, endsMessage: endsMessage, maskingKey: maskingKey, to: &output)
+        } else {
+            encoder.append(
+                opcode, isFinal: endsMessage, payload: payload, maskingKey: maskingKey, to: &output)
         }
     }
 
@@ -153,34 +199,6 @@ extension WebSocketConnection {
         case control(Opcode, IncomingFrame)
     }
 
-    /// A frame whose header is known.
-    private struct IncomingFrame: Sendable {
-        var isFinal: Bool
-        var isMasked: Bool
-        var remaining: UInt64
-        var key: MaskingKey
-
-        mutating func take(
-            from input: inout UnsafeMutableRawBufferPointer, unmasking: Bool
-        ) -> UnsafeRawBufferPointer {
-            let count = remaining < UInt64(input.count) ? Int(remaining) : input.count
-            let piece = UnsafeMutableRawBufferPointer(rebasing: input[..<count])
-            input = UnsafeMutableRawBufferPointer(rebasing: input[count...])
-            remaining -= UInt64(count)
-            if isMasked, unmasking { key.apply(to: piece) }
-            return UnsafeRawBufferPointer(piece)
-        }
-    }
-
-    /// The message whose frames are arriving.
-    private struct Message: Sendable {
-        let kind: MessageKind
-        /// Payload of the frames whose headers have arrived; never above the limit.
-        var announced: UInt64 = 0
-        var received: UInt64 = 0
-        var text = UTF8Validator()
-    }
-
     private enum Step {
         case event(WebSocketEvent)
         case frameDone
@@ -202,61 +220,77 @@ extension WebSocketConnection {
     }
 
     private var rules: FrameRules {
-        // No extension is negotiated, so no RSV bit has a meaning (§5.2).
-        FrameRules(role: role, isInsideMessage: message != nil, allowedReservedBits: 0)
+        // RSV1 belongs to a message's first frame (RFC 7692 §6); the other bits have no meaning (§5.2).
+        FrameRules(
+            role: role, isInsideMessage: message != nil,
+            allowedReservedBits: compressedIn != nil && message == nil ? 0x40 : 0x00)
     }
 
     private mutating func begin(_ header: FrameHeader) throws(WebSocketError) {
         guard header.length <= maximumFrameSize || header.opcode.isControl else {
             throw .frameTooLarge(length: header.length, limit: maximumFrameSize)
         }
-        let frame = IncomingFrame(
-            isFinal: header.isFinal, isMasked: role == .server, remaining: header.length,
-            key: MaskingKey(header.maskingKey))
+        let frame = IncomingFrame(header, role: role)
         switch header.opcode {
         case .close, .ping, .pong:
             reading = .control(header.opcode, frame)
             return
-        case .text: message = Message(kind: .text)
-        case .binary: message = Message(kind: .binary)
+        case .text: message = IncomingMessage(.text, isCompressed: header.isCompressed)
+        case .binary: message = IncomingMessage(.binary, isCompressed: header.isCompressed)
         case .continuation: break
         }
+        reading = .data(frame)
+        guard message?.isCompressed == false else { return }
         let announced = message?.announced ?? 0
         guard header.length <= maximumMessageSize - announced else {
             throw .messageTooLarge(length: header.length, limit: maximumMessageSize)
         }
         message?.announced = announced + header.length
-        reading = .data(frame)
     }
 
     private mutating func receive(
-        _ frame: inout IncomingFrame, in input: inout UnsafeMutableRawBufferPointer
+        _ frame: IncomingFrame, in input: inout UnsafeMutableRawBufferPointer
     ) throws(WebSocketError) -> Step {
+        var frame = frame
         let isOpen = isOpen
+        if isOpen, message?.isCompressed == true { return try inflate(frame, in: &input) }
         let piece = frame.take(from: &input, unmasking: isOpen)
+        reading = frame.remaining == 0 ? .header : .data(frame)
         let endsMessage = frame.isFinal && frame.remaining == 0
         guard isOpen, let kind = message?.kind else {
             if endsMessage { message = nil }
             return frame.remaining == 0 ? .frameDone : .needsMore
         }
-        if kind == .text { try checkText(piece, endsMessage: endsMessage) }
+        if kind == .text { try message?.receive(piece, endsMessage: endsMessage) }
         if endsMessage { message = nil }
         if !piece.isEmpty || endsMessage { return .event(.payload(kind, piece, endsMessage: endsMessage)) }
         return frame.remaining == 0 ? .frameDone : .needsMore
     }
 
-    /// §8.1, at the first byte that breaks it.
-    private mutating func checkText(
-        _ piece: UnsafeRawBufferPointer, endsMessage: Bool
-    ) throws(WebSocketError) {
-        let before = message?.received ?? 0
-        if let index = message?.text.firstInvalid(in: piece) {
-            throw .textNotUTF8(offset: before + UInt64(index))
+    private mutating func inflate(
+        _ frame: IncomingFrame, in input: inout UnsafeMutableRawBufferPointer
+    ) throws(WebSocketError) -> Step {
+        guard var message, let compressedIn else { return .frameDone }
+        if inflater == nil { inflater = Inflater(compressedIn) }
+        var frame = frame
+        var compressed = frame.peek(input)
+        let offered = compressed.count
+        let allowed = maximumMessageSize - message.received
+        let piece = try inflater!.next(
+            in: &compressed, endsMessage: frame.isFinal && frame.remaining == UInt64(offered),
+            // Where the message is full, one byte more shows whether it goes on.
+            limit: Int(clamping: max(allowed, 1)))
+        frame.skip(offered - compressed.count, in: &input)
+        guard piece.bytes.count <= allowed else {
+            throw .messageTooLarge(length: frame.length, limit: maximumMessageSize)
         }
-        message?.received = before + UInt64(piece.count)
-        if endsMessage, message?.text.isComplete == false {
-            throw .textNotUTF8(offset: before + UInt64(piece.count))
+        try message.receive(piece.bytes, endsMessage: piece.endsMessage)
+        reading = frame.remaining == 0 && piece.isDrained ? .header : .data(frame)
+        self.message = piece.endsMessage ? nil : message
+        if !piece.bytes.isEmpty || piece.endsMessage {
+            return .event(.payload(message.kind, piece.bytes, endsMessage: piece.endsMessage))
         }
+        return frame.remaining == 0 ? .frameDone : .needsMore
     }
 
     private mutating func control(
@@ -270,25 +304,13 @@ extension WebSocketConnection {
         case .pong:
             return isOpen ? .pong(payload) : nil
         case .close:
-            let (code, reason) = try Self.closeBody(payload)
+            let (code, reason) = try CloseBody.parse(payload)
             if isOpen { appendClose(code, reason: "", maskingKey: key(maskingKey), to: &output) }
             state = .closeReceived(code, reason: reason)
             return .closeReceived(code, reason: reason)
         case .continuation, .text, .binary:
             return nil
         }
-    }
-
-    /// §5.5.1, §7.1.5, §7.1.6.
-    private static func closeBody(
-        _ payload: [UInt8]
-    ) throws(WebSocketError) -> (CloseCode, reason: String) {
-        guard !payload.isEmpty else { return (.noStatusReceived, "") }
-        guard payload.count >= 2 else { throw .closeBodyOfOneByte }
-        let code = CloseCode(rawValue: UInt16(payload[0]) << 8 | UInt16(payload[1]))
-        guard code.isValidOnWire else { throw .invalidCloseCode(code.rawValue) }
-        guard let reason = String(validating: payload[2...], as: UTF8.self) else { throw .closeReasonNotUTF8 }
-        return (code, reason)
     }
 
     private mutating func fail(
@@ -308,6 +330,35 @@ extension WebSocketConnection {
 // MARK: - Sending
 
 extension WebSocketConnection {
+    /// The message whose fragments are being sent.
+    private struct OutgoingMessage: Sendable {
+        var kind: MessageKind
+        var isCompressed: Bool
+    }
+
+    private mutating func sendCompressed(
+        _ opcode: Opcode, _ payload: UnsafeRawBufferPointer, endsMessage: Bool, maskingKey: UInt32,
+        to output: inout [UInt8]
+    ) {
+        guard let compressedOut else { return }
+        if deflater == nil { deflater = Deflater(compressedOut) }
+        let start = output.count
+        let isFirst = opcode != .continuation
+        var length = 0
+        encoder.append(
+            opcode, isFinal: endsMessage, isCompressed: isFirst, expecting: payload.count,
+            maskingKey: maskingKey, to: &output
+        ) { output in
+            length = -output.count
+            deflater!.append(payload, endsMessage: endsMessage, to: &output)
+            length += output.count
+        }
+        // The peer's window holds what we have sent compressed, so only an empty one can be gone back to.
+        guard compressedOut.startsEmpty, isFirst, endsMessage, length >= payload.count else { return }
+        output.removeLast(output.count - start)
+        encoder.append(opcode, payload: payload, maskingKey: maskingKey, to: &output)
+    }
+
     private func key(_ maskingKey: () -> UInt32) -> UInt32 {
         switch role {
         case .client: maskingKey()
@@ -324,15 +375,7 @@ extension WebSocketConnection {
     private func appendClose(
         _ code: CloseCode, reason: String, maskingKey: UInt32, to output: inout [UInt8]
     ) {
-        var body: [UInt8] = []
-        if code.isValidOnWire {
-            body = [UInt8(code.rawValue >> 8), UInt8(code.rawValue & 0xFF)]
-            for character in reason.unicodeScalars {
-                let bytes = UTF8.encode(character)
-                guard let bytes, body.count + bytes.count <= 125 else { break }
-                body.append(contentsOf: bytes)
-            }
-        }
+        let body = CloseBody.bytes(code, reason: reason)
         appendControl(.close, body[...], maskingKey: maskingKey, to: &output)
     }
 }

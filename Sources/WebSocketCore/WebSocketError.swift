@@ -29,9 +29,12 @@ package enum WebSocketError: Error, Sendable, Hashable {
     /// A text message isn't UTF-8 (§8.1); bytes of the message before the first bad one (or before its
     /// end, when it ends inside a character).
     case textNotUTF8(offset: UInt64)
+    /// A compressed message isn't a whole number of DEFLATE blocks (RFC 7692 §7.2.2); what is wrong, in words.
+    case compressedDataInvalid(String)
     /// The header announces more payload than `limit` bytes.
     case frameTooLarge(length: UInt64, limit: UInt64)
-    /// With this frame the message would have more than `limit` bytes; `length` is of this frame.
+    /// With this frame the message would have more than `limit` bytes; `length` is of this frame, compressed
+    /// or not. What comes before the limit may have been handed on.
     case messageTooLarge(length: UInt64, limit: UInt64)
 
     /// What the Close frame that fails the connection says (§7.4.1).
@@ -41,7 +44,7 @@ package enum WebSocketError: Error, Sendable, Hashable {
             .maskedFrameFromServer, .unmaskedFrameFromClient, .lengthNotMinimal, .lengthTopBitSet,
             .continuationWithoutStart, .messageInsideMessage, .closeBodyOfOneByte, .invalidCloseCode:
             .protocolError
-        case .closeReasonNotUTF8, .textNotUTF8: .invalidPayload
+        case .closeReasonNotUTF8, .textNotUTF8, .compressedDataInvalid: .invalidPayload
         case .frameTooLarge, .messageTooLarge: .messageTooBig
         }
     }

@@ -14,7 +14,7 @@ enum Observed: Equatable {
 }
 
 /// A connection with its output, fed with scripted pieces.
-struct Endpoint {
+struct Endpoint: ~Copyable {
     var connection: WebSocketConnection
     var output: [UInt8] = []
     var observed: [Observed] = []
@@ -24,9 +24,12 @@ struct Endpoint {
     /// The masking key of the examples in RFC 6455 §5.7.
     static let key: UInt32 = 0x37FA_213D
 
-    init(_ role: WebSocketRole, frameLimit: UInt64 = .max, messageLimit: UInt64 = .max) {
+    init(
+        _ role: WebSocketRole, frameLimit: UInt64 = .max, messageLimit: UInt64 = .max,
+        deflate: PerMessageDeflate.Agreement? = nil
+    ) {
         connection = WebSocketConnection(
-            role: role, maximumFrameSize: frameLimit, maximumMessageSize: messageLimit)
+            role: role, maximumFrameSize: frameLimit, maximumMessageSize: messageLimit, deflate: deflate)
     }
 
     mutating func feed(_ pieces: [[UInt8]]) {
@@ -39,7 +42,8 @@ struct Endpoint {
         var rest = -1
         bytes.withUnsafeMutableBytes { buffer in
             var input = buffer
-            for _ in 0...piece.count + 1 {
+            // DEFLATE gives at most 1032 bytes for each of its own.
+            for _ in 0...piece.count * 1032 + 1 {
                 var keys = 0
                 let event = connection.next(in: &input, output: &output) {
                     keys += 1
@@ -56,9 +60,11 @@ struct Endpoint {
         #expect(rest == 0, "bytes left, or more events than bytes")
     }
 
-    mutating func send(_ kind: MessageKind, _ payload: [UInt8], key: UInt32 = Endpoint.key) {
+    mutating func send(
+        _ kind: MessageKind, _ payload: [UInt8], endsMessage: Bool = true, key: UInt32 = Endpoint.key
+    ) {
         payload.withUnsafeBytes {
-            connection.send(kind, payload: $0, maskingKey: key, into: &output)
+            connection.send(kind, payload: $0, endsMessage: endsMessage, maskingKey: key, into: &output)
         }
     }
 
@@ -92,11 +98,12 @@ func everySplit(_ bytes: [UInt8]) -> [[[UInt8]]] {
 
 /// Feeds a fresh endpoint in every way; events and output must be the same in all of them.
 func expect(
-    _ role: WebSocketRole, receiving bytes: [UInt8], gives events: [Observed], answering answer: [UInt8] = [],
+    _ role: WebSocketRole, deflate: PerMessageDeflate.Agreement? = nil, receiving bytes: [UInt8],
+    gives events: [Observed], answering answer: [UInt8] = [],
     sourceLocation: SourceLocation = #_sourceLocation
 ) {
     for pieces in everySplit(bytes) {
-        var endpoint = Endpoint(role)
+        var endpoint = Endpoint(role, deflate: deflate)
         endpoint.feed(pieces)
         #expect(endpoint.observed == events, "\(pieces.map(\.count))", sourceLocation: sourceLocation)
         #expect(endpoint.output == answer, "\(pieces.map(\.count))", sourceLocation: sourceLocation)

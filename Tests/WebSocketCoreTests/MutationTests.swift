@@ -82,7 +82,7 @@ import WebSocketCore
         return peer.output
     }
 
-    private static func mutated(_ bytes: [UInt8], _ random: inout SeededGenerator) -> [UInt8] {
+    static func mutated(_ bytes: [UInt8], _ random: inout SeededGenerator) -> [UInt8] {
         var bytes = bytes
         for _ in 0..<Int.random(in: 0...3, using: &random) where !bytes.isEmpty {
             let index = Int.random(in: 0..<bytes.count, using: &random)
@@ -97,7 +97,7 @@ import WebSocketCore
         return bytes
     }
 
-    private static func cut(_ bytes: [UInt8], _ random: inout SeededGenerator) -> [[UInt8]] {
+    static func cut(_ bytes: [UInt8], _ random: inout SeededGenerator) -> [[UInt8]] {
         var pieces: [[UInt8]] = []
         var start = 0
         while start < bytes.count {

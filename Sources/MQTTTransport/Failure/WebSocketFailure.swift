@@ -63,6 +63,7 @@ extension TransportError {
             case .invalidCloseCode(let code): (.wsFrameInvalid, "a Close frame with the code \(code)")
             case .closeReasonNotUTF8: (.wsFrameInvalid, "utf8: the Close reason is ill-formed")
             case .textNotUTF8(let offset): (.wsFrameInvalid, "utf8: ill-formed text after \(offset) bytes")
+            case .compressedDataInvalid(let what): (.wsFrameInvalid, "deflate: \(what)")
             case .frameTooLarge(let length, let limit):
                 (.wsSizeLimited, "a frame of \(length) bytes, over \(limit)")
             case .messageTooLarge(let length, let limit):
