@@ -90,13 +90,14 @@ public final class LoopbackBroker: Sendable {
     ///     `certificates.authority`.
     ///   - address: an IPv4 or IPv6 address of this machine in text form.
     ///   - webSocketPath: the one path at which WebSocket is spoken; all others are answered with 404.
+    ///   - compressesWebSocket: whether it agrees to permessage-deflate where a client offers it (RFC 7692).
     /// - Throws: `TransportError` where a port can't be had, `CertificateError`.
     public static func start(
         _ configuration: BrokerConfiguration = .init(),
         listeners: [Listening] = Kind.allCases.map { Listening($0) },
         certificates: TestCertificates? = nil, serverCertificate: ServerCertificate = .valid,
         requiresClientCertificate: Bool = false, address: String = "127.0.0.1",
-        webSocketPath: String = "/mqtt"
+        webSocketPath: String = "/mqtt", compressesWebSocket: Bool = false
     ) async throws -> LoopbackBroker {
         let certificates = try certificates ?? TestCertificates()
         let directory = try PrivateDirectory()
@@ -110,6 +111,7 @@ public final class LoopbackBroker: Sendable {
             let driver = LoopBound(
                 BrokerDriver(
                     loop: loop, configuration: configuration, webSocketPath: webSocketPath,
+                    compressesWebSocket: compressesWebSocket,
                     tlsContext: context),
                 on: loop)
             let ports = await withCheckedContinuation { continuation in

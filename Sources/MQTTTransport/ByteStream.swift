@@ -25,8 +25,10 @@ package final class ByteStream {
     /// Who we are on this connection.
     package enum Role {
         case client(Route)
-        /// - Parameter path: the one path at which WebSocket is spoken; any where nil.
-        case server(webSocket: Bool, path: String? = nil)
+        /// - Parameters:
+        ///   - path: the one path at which WebSocket is spoken; any where nil.
+        ///   - compresses: whether permessage-deflate is agreed to where it is offered (RFC 7692).
+        case server(webSocket: Bool, path: String? = nil, compresses: Bool = false)
     }
 
     enum Phase {
@@ -90,11 +92,11 @@ package final class ByteStream {
             webSocket = try route.webSocket.map { options throws(TransportError) in
                 try WebSocketStage(client: options, host: route.hostField, key: loop.random.bytes(16))
             }
-        case .server(let isWebSocket, let path):
+        case .server(let isWebSocket, let path, let compresses):
             tls = try tlsContext.map { context throws(TransportError) in
                 try TLSStage(context: context, serverName: nil, applicationProtocols: [])
             }
-            webSocket = isWebSocket ? WebSocketStage(serverPath: path) : nil
+            webSocket = isWebSocket ? WebSocketStage(serverPath: path, compresses: compresses) : nil
         }
         // Last, so that nothing that has failed so far runs `deinit`.
         self.loop = loop

@@ -137,10 +137,13 @@ package struct WebSocketConnection: ~Copyable, Sendable {
     /// a few bytes longer.
     /// - Parameters:
     ///   - kind: the same for all fragments of a message.
+    ///   - isSecret: the message is never compressed, nor its bytes kept in the window, where others that a
+    ///     stranger may have chosen would tell by their length what it holds. Of the first fragment.
     ///   - maskingKey: fresh and unpredictable for each frame (§5.3); the server role ignores it.
     package mutating func send(
-        _ kind: MessageKind, payload: UnsafeRawBufferPointer, endsMessage: Bool = true, maskingKey: UInt32,
-        into output: inout [UInt8]
+        _ kind: MessageKind, payload: UnsafeRawBufferPointer, endsMessage: Bool = true,
+        isSecret: Bool = false,
+        maskingKey: UInt32, into output: inout [UInt8]
     ) {
         guard isOpen else { return }
         var opcode = Opcode(kind)
@@ -149,7 +152,7 @@ package struct WebSocketConnection: ~Copyable, Sendable {
             precondition(outgoing.kind == kind, "the message under way is of the other kind")
             opcode = .continuation
             isCompressed = outgoing.isCompressed
-        } else if let compressedOut {
+        } else if let compressedOut, !isSecret {
             isCompressed = compressedOut.includes(count: payload.count, endsMessage: endsMessage)
         }
         outgoing = endsMessage ? nil : OutgoingMessage(kind: kind, isCompressed: isCompressed)

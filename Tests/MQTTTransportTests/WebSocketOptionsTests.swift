@@ -118,4 +118,105 @@ struct WebSocketOptionsTests {
             #expect(await peer.finished().mismatch == nil)
         }
     }
+
+    // MARK: Compression
+
+    /// 101 with whatever extensions the script agrees to.
+    private static func answer(_ extensions: String) -> String {
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            + "Sec-WebSocket-Accept: {accept}\r\nSec-WebSocket-Protocol: mqtt\r\n\(extensions)\r\n"
+    }
+
+    private static let agreed = answer("Sec-WebSocket-Extensions: permessage-deflate\r\n")
+    private static let repeated = [UInt8](repeating: 0x30, count: 1000)
+
+    @Test func compression_is_not_offered_by_default() async throws {
+        try await Bench.run { bench in
+            let peer = try bench.peer([.upgradeWebSocket, .close])
+            let client = try bench.client(Self.profile(to: peer) { _ in })
+            #expect(await client.outcome() == nil)
+            let request = String(decoding: await peer.ended().received, as: UTF8.self)
+            #expect(!request.contains("Sec-WebSocket-Extensions"))
+        }
+    }
+
+    @Test func what_is_offered_follows_the_options() async throws {
+        try await Bench.run { bench in
+            let peer = try bench.peer([.answerUpgrade(Self.answer("")), .close])
+            let client = try bench.client(
+                Self.profile(to: peer) {
+                    $0.compression = .init(contextTakeover: false, windowBits: 10)
+                })
+            #expect(await client.outcome() == nil)
+            let request = String(decoding: await peer.ended().received, as: UTF8.self)
+            #expect(
+                request.contains(
+                    "Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; "
+                        + "client_no_context_takeover; server_max_window_bits=10; client_max_window_bits=10\r\n"
+                ))
+        }
+    }
+
+    @Test func once_agreed_long_packets_are_compressed_and_short_ones_and_CONNECT_are_not() async throws {
+        try await Bench.run { bench in
+            let connect = [0x10] + [UInt8](repeating: 0x41, count: 999)
+            let peer = try bench.peer([
+                .answerUpgrade(Self.agreed),
+                .expect([0x82, 0xFE, 0x03, 0xE8]), .expectCount(1004),
+                .expect([0x82, 0x82]), .expectCount(6),
+                // RSV1, and far shorter than 1000 bytes.
+                .expect([0xC2]), .expectCount(5),
+            ])
+            let client = try bench.client(Self.profile(to: peer) { $0.compression = .init() }) {
+                event, stream in
+                if event == .connected { stream.send([connect, [0xC0, 0x00], Self.repeated]) }
+            }
+            #expect(await client.outcome() == nil)
+            #expect(await peer.finished().mismatch == nil)
+        }
+    }
+
+    @Test func a_declined_offer_leaves_everything_uncompressed() async throws {
+        try await Bench.run { bench in
+            let peer = try bench.peer([
+                .answerUpgrade(Self.answer("")), .expect([0x82, 0xFE, 0x03, 0xE8]), .expectCount(1004),
+            ])
+            let client = try bench.client(Self.profile(to: peer) { $0.compression = .init() }) {
+                event, stream in
+                if event == .connected { stream.send([Self.repeated]) }
+            }
+            #expect(await client.outcome() == nil)
+            #expect(await peer.finished().mismatch == nil)
+        }
+    }
+
+    /// Class 08 of the bug reports: RSV1=0 stays legal after negotiation, and nothing is compressed unasked.
+    @Test func compressed_and_uncompressed_messages_are_both_received() async throws {
+        try await Bench.run { bench in
+            let peer = try bench.peer([
+                // "Hello" (RFC 7692, section 7.2.3.1), then four bytes as they are.
+                .answerUpgrade(
+                    Self.agreed, following: [0xC2, 0x07, 0xF2, 0x48, 0xCD, 0xC9, 0xC9, 0x07, 0x00]),
+                .send([0x82, 0x04, 0x20, 0x02, 0x00, 0x00]), .hold,
+            ])
+            let client = try bench.client(Self.profile(to: peer) { $0.compression = .init() })
+            #expect(await client.received(9) == Array("Hello".utf8) + [0x20, 0x02, 0x00, 0x00])
+        }
+    }
+
+    @Test func corrupt_compressed_data_ends_the_connection_with_1007() async throws {
+        try await Bench.run { bench in
+            let peer = try bench.peer([
+                .answerUpgrade(Self.agreed), .send([0xC2, 0x03, 0xFF, 0xFF, 0xFF]), .expect([0x88, 0x82]),
+                .expectCount(6),
+            ])
+            let client = try bench.client(Self.profile(to: peer) { $0.compression = .init() })
+            let error = await client.end()
+            #expect(error?.code == .wsFrameInvalid)
+            #expect(error?.evidence.description.hasPrefix("deflate: ") == true)
+            let record = await peer.finished()
+            #expect(record.mismatch == nil)
+            #expect(unmasked(Array(record.received.suffix(8))) == [0x03, 0xEF])
+        }
+    }
 }

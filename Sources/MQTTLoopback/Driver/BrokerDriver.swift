@@ -10,6 +10,7 @@ final class BrokerDriver {
     private var counted = LoopbackBroker.Counters()
 
     private let webSocketPath: String
+    private let compressesWebSocket: Bool
     private let tlsContext: TLSContext
     private var listeners: [LoopbackBroker.Kind: BrokerListener] = [:]
     /// By the connection's slot in the core.
@@ -28,10 +29,14 @@ final class BrokerDriver {
     /// the stream.
     private static let highWaterMark = 256 * 1024
 
-    init(loop: EventLoop, configuration: BrokerConfiguration, webSocketPath: String, tlsContext: TLSContext) {
+    init(
+        loop: EventLoop, configuration: BrokerConfiguration, webSocketPath: String, compressesWebSocket: Bool,
+        tlsContext: TLSContext
+    ) {
         self.loop = loop
         timer = DeadlineTimer(on: loop)
         self.webSocketPath = webSocketPath
+        self.compressesWebSocket = compressesWebSocket
         self.tlsContext = tlsContext
         core = BrokerCore(configuration: configuration)
     }
@@ -71,7 +76,8 @@ final class BrokerDriver {
         do {
             stream = try ByteStream(
                 loop: loop, descriptor: descriptor, peer: address,
-                role: .server(webSocket: kind.isWebSocket, path: webSocketPath),
+                role: .server(
+                    webSocket: kind.isWebSocket, path: webSocketPath, compresses: compressesWebSocket),
                 tlsContext: kind.isEncrypted ? tlsContext : nil)
         } catch {
             close(descriptor)

@@ -81,6 +81,9 @@ public struct WebSocketOptions: Sendable, Hashable {
     /// Pings of our own; none by default, since MQTT has its keep-alive. They help against a hop that ends a
     /// WebSocket without Pings, and where the keep-alive has to be long or off.
     public var pings: Pings?
+    /// Whether compression is offered (permessage-deflate, RFC 7692); not by default: MQTT's payloads are small,
+    /// and it costs both sides memory. A server that declines is spoken to without.
+    public var compression: Compression?
 
     /// What a message may hold. A packet is never split over messages by us [MQTT-6.0.0-2].
     public enum Packing: Sendable, Hashable {
@@ -104,6 +107,26 @@ public struct WebSocketOptions: Sendable, Hashable {
         }
     }
 
+    /// Compression of what goes either way.
+    ///
+    /// An observer sees the length of what was compressed. Where a stranger's messages share a window with
+    /// secrets, that can tell the secrets (as in the attack CRIME on TLS): CONNECT and AUTH are therefore never
+    /// compressed, and secret payloads are better not sent over such a connection.
+    public struct Compression: Sendable, Hashable {
+        /// Bytes; shorter messages go as they are.
+        public var threshold: Int
+        /// Whether a message may refer to those before it: smaller, for about 300 KiB of memory on each side.
+        public var contextTakeover: Bool
+        /// The base-2 logarithm of the largest window, either way: 9 (512 bytes) to 15 (32 KiB).
+        public var windowBits: Int
+
+        public init(threshold: Int = 256, contextTakeover: Bool = true, windowBits: Int = 15) {
+            self.threshold = threshold
+            self.contextTakeover = contextTakeover
+            self.windowBits = windowBits
+        }
+    }
+
     public struct Header: Sendable, Hashable, CustomStringConvertible, CustomReflectable {
         public var name: String
         public var value: String
@@ -120,12 +143,13 @@ public struct WebSocketOptions: Sendable, Hashable {
 
     public init(
         path: String = "/mqtt", headers: [Header] = [], packing: Packing = .onePacketPerMessage,
-        pings: Pings? = nil
+        pings: Pings? = nil, compression: Compression? = nil
     ) {
         self.path = path
         self.headers = headers
         self.packing = packing
         self.pings = pings
+        self.compression = compression
     }
 }
 

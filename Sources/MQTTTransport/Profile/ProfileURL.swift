@@ -186,6 +186,11 @@ enum ProfileValidation {
                 "the WebSocket path \"\(options.path)\" holds a character that must be percent-encoded")
         }
         try headers(options.headers)
+        if let compression = options.compression {
+            guard 9...15 ~= compression.windowBits, compression.threshold >= 0 else {
+                throw ProfileError("compression has windowBits of 9 to 15 and a threshold of 0 or more")
+            }
+        }
         if let pings = options.pings, pings.interval <= .zero || pings.timeout <= .zero {
             throw ProfileError("the interval and the time-out of WebSocket Pings must be above zero")
         }

@@ -20,7 +20,7 @@ struct WebSocketStage {
     private enum State {
         case clientHandshake(OpeningHandshake.Client, Settings)
         /// Only `path` is served, unless it is nil.
-        case serverHandshake(OpeningHandshake.Server, path: String?)
+        case serverHandshake(OpeningHandshake.Server, path: String?, compresses: Bool)
         case open(Open)
         case ended
     }
@@ -37,7 +37,10 @@ struct WebSocketStage {
         let packing: WebSocketOptions.Packing
         var pings: PingSchedule?
 
-        init(_ role: WebSocketRole, _ settings: Settings, now: ContinuousClock.Instant) {
+        init(
+            _ role: WebSocketRole, _ settings: Settings, _ deflate: PerMessageDeflate.Agreement?,
+            now: ContinuousClock.Instant
+        ) {
             packing = settings.packing
             pings = settings.pings.map {
                 PingSchedule(interval: $0.interval, timeout: $0.timeout, now: now)
@@ -45,7 +48,7 @@ struct WebSocketStage {
             // The largest MQTT packet fits (268,435,455 bytes and its fixed header); MQTT's own limit is
             // stricter and names the packet.
             connection = WebSocketConnection(
-                role: role, maximumFrameSize: 1 << 29, maximumMessageSize: 1 << 40)
+                role: role, maximumFrameSize: 1 << 29, maximumMessageSize: 1 << 40, deflate: deflate)
         }
     }
 
@@ -61,6 +64,7 @@ struct WebSocketStage {
             state = .clientHandshake(
                 try OpeningHandshake.Client(
                     host: host, path: options.path, key: key, subprotocols: [Self.subprotocol],
+                    deflate: options.compression.map { PerMessageDeflate.Options($0) },
                     headers: options.headers.map { (name: $0.name, value: $0.value) }),
                 Settings(packing: options.packing, pings: options.pings))
         } catch {
@@ -70,8 +74,8 @@ struct WebSocketStage {
         }
     }
 
-    init(serverPath path: String?) {
-        state = .serverHandshake(OpeningHandshake.Server(), path: path)
+    init(serverPath path: String?, compresses: Bool) {
+        state = .serverHandshake(OpeningHandshake.Server(), path: path, compresses: compresses)
     }
 
     /// What opens the conversation.
@@ -89,17 +93,21 @@ struct WebSocketStage {
     ) throws(TransportError) -> Event? {
         switch state {
         case .clientHandshake(var handshake, let settings):
-            let opened = try Self.receive(&input, with: &handshake)
-            state =
-                opened == nil
-                ? .clientHandshake(handshake, settings) : .open(Open(.client, settings, now: now))
-            return opened.map { .opened($0) }
-        case .serverHandshake(var handshake, let path):
-            let opened = try Self.receive(&input, with: &handshake, servedPath: path, output: &output)
-            state =
-                opened == nil
-                ? .serverHandshake(handshake, path: path) : .open(Open(.server, Settings(), now: now))
-            return opened.map { .opened($0) }
+            guard let opened = try Self.receive(&input, with: &handshake) else {
+                state = .clientHandshake(handshake, settings)
+                return nil
+            }
+            state = .open(Open(.client, settings, opened.deflate, now: now))
+            return .opened(opened.detail)
+        case .serverHandshake(var handshake, let path, let compresses):
+            let opened = try Self.receive(
+                &input, with: &handshake, servedPath: path, compresses: compresses, output: &output)
+            guard let opened else {
+                state = .serverHandshake(handshake, path: path, compresses: compresses)
+                return nil
+            }
+            state = .open(Open(.server, Settings(), opened.deflate, now: now))
+            return .opened(opened.detail)
         case .open(let open):
             let event = Self.next(in: &input, of: open, output: &output, random: &random, now: now)
             if case .ended? = event { state = .ended }
@@ -115,7 +123,11 @@ struct WebSocketStage {
     ) {
         guard case .open(let open) = state else { return }
         var start = 0
+        var packetStart = 0
+        var holdsSecret = false
         for (index, end) in packetEnds.enumerated() {
+            if Self.isSecret(bytes[packetStart]) { holdsSecret = true }
+            packetStart = end
             switch open.packing {
             case .onePacketPerMessage: break
             case .packetsShareMessages:
@@ -123,9 +135,16 @@ struct WebSocketStage {
                 if next - start <= Self.sharedMessageSize { continue }
             }
             let message = UnsafeRawBufferPointer(rebasing: bytes[start..<end])
-            open.connection.send(.binary, payload: message, maskingKey: random.next(), into: &output)
+            open.connection.send(
+                .binary, payload: message, isSecret: holdsSecret, maskingKey: random.next(), into: &output)
             start = end
+            holdsSecret = false
         }
+    }
+
+    /// CONNECT and AUTH hold credentials; the packet type is in the upper half of the first byte (MQTT 2.1.2).
+    private static func isSecret(_ firstByte: UInt8) -> Bool {
+        firstByte >> 4 == 1 || firstByte >> 4 == 15
     }
 
     /// Begins the closing handshake.
@@ -184,14 +203,24 @@ struct WebSocketStage {
 
     // MARK: The opening handshake
 
+    private struct Opened {
+        /// In words.
+        var detail: String
+        var deflate: PerMessageDeflate.Agreement?
+    }
+
     private static func receive(
         _ input: inout UnsafeMutableRawBufferPointer, with handshake: inout OpeningHandshake.Client
-    ) throws(TransportError) -> String? {
+    ) throws(TransportError) -> Opened? {
         var bytes = UnsafeRawBufferPointer(input)
         do {
             let accepted = try handshake.receive(&bytes)
             input = UnsafeMutableRawBufferPointer(rebasing: input.suffix(bytes.count))
-            return accepted.map { "subprotocol \($0.subprotocol ?? "none")" }
+            return accepted.map {
+                let compression = $0.deflate == nil ? "" : ", compressed"
+                return Opened(
+                    detail: "subprotocol \($0.subprotocol ?? "none")\(compression)", deflate: $0.deflate)
+            }
         } catch {
             throw TransportError(handshake: error)
         }
@@ -199,8 +228,8 @@ struct WebSocketStage {
 
     private static func receive(
         _ input: inout UnsafeMutableRawBufferPointer, with handshake: inout OpeningHandshake.Server,
-        servedPath: String?, output: inout [UInt8]
-    ) throws(TransportError) -> String? {
+        servedPath: String?, compresses: Bool, output: inout [UInt8]
+    ) throws(TransportError) -> Opened? {
         var bytes = UnsafeRawBufferPointer(input)
         let received: OpeningHandshake.ServerRequest?
         do {
@@ -226,8 +255,10 @@ struct WebSocketStage {
                 evidence: .text("the client doesn't offer \(subprotocol)"))
         }
         // Selecting one that wasn't offered would break the handshake (RFC 6455, section 4.2.2).
-        output.append(contentsOf: request.accept(subprotocol: offered.isEmpty ? nil : subprotocol))
-        return request.path
+        let deflate = compresses ? request.deflateAgreement(PerMessageDeflate.Options()) : nil
+        output.append(
+            contentsOf: request.accept(subprotocol: offered.isEmpty ? nil : subprotocol, deflate: deflate))
+        return Opened(detail: request.path, deflate: deflate)
     }
 
     // MARK: Frames
@@ -258,5 +289,15 @@ struct WebSocketStage {
             }
         }
         return nil
+    }
+}
+
+extension PerMessageDeflate.Options {
+    fileprivate init(_ compression: WebSocketOptions.Compression) {
+        self.init(
+            serverNoContextTakeover: !compression.contextTakeover,
+            clientNoContextTakeover: !compression.contextTakeover,
+            serverMaxWindowBits: compression.windowBits, clientMaxWindowBits: compression.windowBits,
+            compression: PerMessageDeflate.Compression(threshold: compression.threshold))
     }
 }
