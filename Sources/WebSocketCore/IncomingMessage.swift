@@ -1,17 +1,12 @@
 /// A frame whose header is known.
 struct IncomingFrame: Sendable {
     let isFinal: Bool
-    /// Of the whole payload.
-    let length: UInt64
     private(set) var remaining: UInt64
     private let isMasked: Bool
     private var key: MaskingKey
-    /// Bytes at the front of the input that `peek` has unmasked already.
-    private var unmasked = 0
 
     init(_ header: FrameHeader, role: WebSocketRole) {
         isFinal = header.isFinal
-        length = header.length
         remaining = header.length
         isMasked = role == .server
         key = MaskingKey(header.maskingKey)
@@ -29,20 +24,22 @@ struct IncomingFrame: Sendable {
         return UnsafeRawBufferPointer(piece)
     }
 
-    /// The part of `input` that belongs to the frame, unmasked; `skip` moves past what was used of it.
-    mutating func peek(_ input: UnsafeMutableRawBufferPointer) -> UnsafeRawBufferPointer {
+    /// The part of `input` that belongs to the frame; `skip` moves past what was used of it.
+    /// - Parameter unmasked: bytes at its front that are unmasked already; all of them are after the call.
+    mutating func peek(
+        _ input: UnsafeMutableRawBufferPointer, unmasked: inout Int
+    ) -> UnsafeRawBufferPointer {
         let count = remaining < UInt64(input.count) ? Int(remaining) : input.count
         if isMasked, unmasked < count {
             key.apply(to: UnsafeMutableRawBufferPointer(rebasing: input[unmasked..<count]))
-            unmasked = count
         }
+        unmasked = count
         return UnsafeRawBufferPointer(rebasing: input[..<count])
     }
 
     mutating func skip(_ count: Int, in input: inout UnsafeMutableRawBufferPointer) {
         input = UnsafeMutableRawBufferPointer(rebasing: input[count...])
         remaining -= UInt64(count)
-        if isMasked { unmasked -= count }
     }
 }
 
@@ -50,8 +47,7 @@ struct IncomingFrame: Sendable {
 struct IncomingMessage: Sendable {
     let kind: MessageKind
     let isCompressed: Bool
-    /// Payload of the frames whose headers have arrived, never above the limit. Not counted where it is
-    /// compressed.
+    /// Payload of the frames whose headers have arrived; never above the limit, unless it is compressed.
     var announced: UInt64 = 0
     /// Counted for text and for what is inflated.
     private(set) var received: UInt64 = 0

@@ -33,8 +33,9 @@ package enum WebSocketError: Error, Sendable, Hashable {
     case compressedDataInvalid(String)
     /// The header announces more payload than `limit` bytes.
     case frameTooLarge(length: UInt64, limit: UInt64)
-    /// With this frame the message would have more than `limit` bytes; `length` is of this frame, compressed
-    /// or not. What comes before the limit may have been handed on.
+    /// With this frame the message would have more than `limit` bytes; `length` is of this frame. A compressed
+    /// message inflates to more than `limit` bytes; `length` is of its frames so far, and what comes before
+    /// the limit was handed on.
     case messageTooLarge(length: UInt64, limit: UInt64)
 
     /// What the Close frame that fails the connection says (§7.4.1).
