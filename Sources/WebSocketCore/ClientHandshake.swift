@@ -159,7 +159,7 @@ extension OpeningHandshake {
         ) throws(HandshakeError) -> (PerMessageDeflate.Agreement?, others: [ExtensionHeader.Element]) {
             var agreement: PerMessageDeflate.Agreement?
             var others: [ExtensionHeader.Element] = []
-            for chosen in try HandshakeError.extensions(of: head) {
+            for chosen in try OpeningHandshake.extensions(of: head) {
                 if let deflate, chosen.name == PerMessageDeflate.name {
                     guard agreement == nil else {
                         throw .extensionInvalid("\(chosen.name) stands there twice")

@@ -68,15 +68,6 @@ package enum HandshakeError: Error, Sendable, Hashable {
         }
     }
 
-    /// The elements of Sec-WebSocket-Extensions.
-    static func extensions(of head: HTTPHead) throws(HandshakeError) -> [ExtensionHeader.Element] {
-        do throws(ExtensionHeader.Malformed) {
-            return try ExtensionHeader.parse(head.values("Sec-WebSocket-Extensions"))
-        } catch {
-            throw .extensionInvalid(error.reason)
-        }
-    }
-
     init(_ error: HTTPHeadError) {
         self =
             switch error {

@@ -12,6 +12,15 @@ package enum OpeningHandshake {
         return base64(digest)
     }
 
+    /// What is offered or agreed to in Sec-WebSocket-Extensions (§9.1).
+    static func extensions(of head: HTTPHead) throws(HandshakeError) -> [ExtensionHeader.Element] {
+        do throws(ExtensionHeader.Malformed) {
+            return try ExtensionHeader.parse(head.values("Sec-WebSocket-Extensions"))
+        } catch {
+            throw .extensionInvalid(error.reason)
+        }
+    }
+
     /// RFC 4648 §4, padded.
     static func base64(_ bytes: [UInt8]) -> String {
         var text: [UInt8] = []

@@ -38,9 +38,8 @@ extension OpeningHandshake {
             guard let key = head.value("Sec-WebSocket-Key"), OpeningHandshake.isKey(key) else {
                 throw .badKey
             }
-            return ServerRequest(
-                path: target, head: head, offeredExtensions: try HandshakeError.extensions(of: head), key: key
-            )
+            let offers = try OpeningHandshake.extensions(of: head)
+            return ServerRequest(path: target, head: head, offeredExtensions: offers, key: key)
         }
 
         /// The refusal that fits a broken rule.
