@@ -104,6 +104,7 @@ extension ByteStream: EventHandler {
                 case .opened(let detail):
                     armPingTimer()
                     passed(.webSocket, detail)
+                case .refused: awaitRefusalBody()
                 case .payload(let bytes): delegate?.stream(self, received: bytes)
                 case .ended(let error): webSocketEnded(error)
                 }
@@ -131,6 +132,14 @@ extension ByteStream: EventHandler {
         passDown()
         flush()
         armPingTimer()
+    }
+
+    /// A refusal is reported with what has come of its body by then; its sender may keep the connection open.
+    private func awaitRefusalBody() {
+        _ = loop.schedule(at: loop.now + Self.refusalBodyDeadline) { [weak self] in
+            guard let self else { return }
+            self.finish(self.refusal, lingers: true)
+        }
     }
 
     func webSocketEnded(_ error: TransportError) {

@@ -112,6 +112,7 @@ extension ByteStream {
         delegate = nil
         var error = error
         if case .closing = phase { error = nil }
+        if error != nil, let refusal { error = refusal }
         if lingers, writeError == nil {
             if case .closing(let timer) = phase { loop.cancel(timer) }
             phase = .lingering(startTimer { $0.release(reset: false) })

@@ -66,6 +66,8 @@ package final class ByteStream {
 
     /// How long a closing connection may take to say goodbye.
     package static let closeDeadline = Duration.seconds(2)
+    /// How long the body of a refused opening handshake is waited for.
+    static let refusalBodyDeadline = Duration.milliseconds(500)
     /// Buffers above this size are given back when they are empty.
     static let keptCapacity = 16 * 1024
     /// Pongs are left out while more than this waits.
@@ -136,6 +138,13 @@ package final class ByteStream {
     package var isReleased: Bool {
         if case .closed = phase { return true }
         return false
+    }
+
+    /// What the server said instead of switching to WebSocket; nil while it has said nothing of the kind.
+    var refusal: TransportError? {
+        var refusal = webSocket?.refusal
+        refusal?.hop = peer
+        return refusal
     }
 
     /// Bytes that the kernel hasn't taken yet.

@@ -151,9 +151,10 @@ package final class Connector {
         let deadline = isTLS ? route.deadlines.tls : route.deadlines.webSocket
         begin(next, deadline: deadline) { connector in
             connector.fail(
-                TransportError(
-                    stage: next, code: isTLS ? .tlsTimeout : .tcpSilent, hop: stream.peer,
-                    evidence: .deadline(deadline)))
+                stream.refusal
+                    ?? TransportError(
+                        stage: next, code: isTLS ? .tlsTimeout : .tcpSilent, hop: stream.peer,
+                        evidence: .deadline(deadline)))
         }
     }
 

@@ -22,6 +22,8 @@ extension OpeningHandshake {
         private let headLimit: Int
         private var parser: HTTPHeadParser
         private var interimBytes = 0
+        /// A final answer other than 101 has come.
+        private var refused: (refusal: HandshakeError.Refusal, body: RefusalBody)?
 
         /// - Parameters:
         ///   - host: the Host field's value, ready: with brackets and a port where they are due.
@@ -105,10 +107,11 @@ extension OpeningHandshake {
 
         /// - Returns: nil when more is needed. On success the bytes after the head, which belong to the
         ///   frames, are left in `input`.
+        /// - Throws: the rule that is broken; for a refusal once its body has come as far as it is of interest.
         package mutating func receive(
             _ input: inout UnsafeRawBufferPointer
         ) throws(HandshakeError) -> Accepted? {
-            while true {
+            while refused == nil {
                 let before = input.count
                 let received: HTTPHead?
                 do throws(HTTPHeadError) {
@@ -118,15 +121,39 @@ extension OpeningHandshake {
                 }
                 interimBytes += before - input.count
                 guard let head = received else { return nil }
-                guard case .status(_, let status, let reason) = head.startLine else { return nil }
-                if status == 101 { return try judge(head) }
+                guard case .status(let version, let status, let reason) = head.startLine else { return nil }
+                if status == 101 {
+                    guard version >= .http11 else { throw .httpVersionTooOld }
+                    return try judge(head)
+                }
                 guard 100...199 ~= status else {
-                    throw .notSwitchingProtocols(Self.refusal(status, reason, head, body: input))
+                    refused = (
+                        HandshakeError.Refusal(status: status, reason: reason, head: head),
+                        RefusalBody(of: head, status: status)
+                    )
+                    break
                 }
                 // RFC 9110 §15.2: interim responses may come before the final one; together they are bounded.
                 guard interimBytes < headLimit else { throw .headTooLarge(limit: headLimit) }
                 parser = HTTPHeadParser(.response, limit: headLimit - interimBytes)
             }
+            refused?.body.receive(input)
+            input = UnsafeRawBufferPointer(rebasing: input.suffix(0))
+            if refused?.body.isComplete == true, let refusal { throw .notSwitchingProtocols(refusal) }
+            return nil
+        }
+
+        /// Whether a final answer other than 101 has come.
+        package var isRefused: Bool { refused != nil }
+
+        /// A final answer other than 101, with what has come of its body; nil while none has come. It is the
+        /// reason of the failure, whatever ends the connection.
+        package var refusal: HandshakeError.Refusal? {
+            guard let (answer, body) = refused else { return nil }
+            var refusal = answer
+            refusal.bodyExcerpt = body.excerpt
+            refusal.bodyCoding = body.coding
+            return refusal
         }
 
         /// The six checks on the response, in the order of §4.1.
@@ -176,16 +203,6 @@ extension OpeningHandshake {
                 }
             }
             return (agreement, others)
-        }
-
-        private static func refusal(
-            _ status: Int, _ reason: String, _ head: HTTPHead, body: UnsafeRawBufferPointer
-        ) -> HandshakeError.Refusal {
-            HandshakeError.Refusal(
-                status: status, reason: reason, location: head.value("Location"),
-                wwwAuthenticate: head.values("WWW-Authenticate"), retryAfter: head.value("Retry-After"),
-                server: head.value("Server"), contentType: head.value("Content-Type"),
-                bodyExcerpt: String(decoding: body.prefix(300), as: UTF8.self))
         }
 
         private static func isToken(_ text: String) -> Bool {

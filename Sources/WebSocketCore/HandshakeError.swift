@@ -17,6 +17,9 @@ package enum HandshakeError: Error, Sendable, Hashable {
     /// Sec-WebSocket-Extensions is malformed (RFC 6455 §9.1), or the server agreed to an offered extension in
     /// a way that its rules don't allow; what is wrong, in words.
     case extensionInvalid(String)
+    /// HTTP/1.0, which knows no change of protocol: a request of it is to be ignored (RFC 9110 §7.8), and a 101
+    /// of it comes from a hop that doesn't know what it passes on (§15.2).
+    case httpVersionTooOld
 
     // Client role (§4.1): the response.
     /// A final status other than 101.
@@ -32,7 +35,6 @@ package enum HandshakeError: Error, Sendable, Hashable {
 
     // Server role (§4.2.1): the request.
     case methodNotGET(String)
-    case httpVersionTooOld
     /// None, or several.
     case badHost
     /// None, several, or not 16 bytes in Base64.
@@ -45,26 +47,35 @@ package enum HandshakeError: Error, Sendable, Hashable {
         package var status: Int
         package var reason: String
         package var location: String?
-        package var wwwAuthenticate: [String]
+        package var wwwAuthenticate: [String] = []
+        package var proxyAuthenticate: [String] = []
         package var retryAfter: String?
         package var server: String?
+        /// What the server would upgrade to, where it says so (RFC 9110 §15.5.22).
+        package var upgrade: String?
+        /// The versions of WebSocket that the server speaks (§4.4).
+        package var webSocketVersion: String?
         package var contentType: String?
-        /// The part of the body that came together with the head, at most 300 bytes, as text.
-        package var bodyExcerpt: String
+        /// The beginning of the body as one line of text, at most 300 bytes.
+        package var bodyExcerpt = ""
+        /// The coding that hides the body's text, such as `gzip`; there is no excerpt then.
+        package var bodyCoding: String?
 
-        package init(
-            status: Int, reason: String, location: String? = nil, wwwAuthenticate: [String] = [],
-            retryAfter: String? = nil, server: String? = nil, contentType: String? = nil,
-            bodyExcerpt: String = ""
-        ) {
+        package init(status: Int, reason: String) {
             self.status = status
             self.reason = reason
-            self.location = location
-            self.wwwAuthenticate = wwwAuthenticate
-            self.retryAfter = retryAfter
-            self.server = server
-            self.contentType = contentType
-            self.bodyExcerpt = bodyExcerpt
+        }
+
+        init(status: Int, reason: String, head: HTTPHead) {
+            self.init(status: status, reason: reason)
+            location = head.value("Location")
+            wwwAuthenticate = head.values("WWW-Authenticate")
+            proxyAuthenticate = head.values("Proxy-Authenticate")
+            retryAfter = head.value("Retry-After")
+            server = head.value("Server")
+            upgrade = head.value("Upgrade")
+            webSocketVersion = head.value("Sec-WebSocket-Version")
+            contentType = head.value("Content-Type")
         }
     }
 

@@ -54,14 +54,19 @@ struct ConnectorWebSocketTests {
             "permessage-deflate"),
         BadAnswer(
             "HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n<html>hi</html>", .wsUpgradeStripped,
-            "body begins \"<html>hi</html>\""),
+            "body begins \"hi\""),
         BadAnswer("HTTP/1.1 400 Bad Request\r\n\r\n", .wsUpgradeStripped, "HTTP 400 Bad Request"),
-        BadAnswer("HTTP/1.1 426 Upgrade Required\r\n\r\n", .wsUpgradeStripped, "HTTP 426"),
+        BadAnswer(
+            "HTTP/1.1 426 Upgrade Required\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 8\r\n\r\n",
+            .wsUpgradeStripped, "HTTP 426 Upgrade Required, Upgrade: websocket, Sec-WebSocket-Version: 8"),
+        BadAnswer(
+            "HTTP/1.0 101 OK\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                + "Sec-WebSocket-Accept: {accept}\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n",
+            .wsHeadMalformed, "HTTP/1.0, which knows no Upgrade"),
         BadAnswer(
             "HTTP/1.1 301 Moved Permanently\r\nLocation: https://portal.invalid/\r\n\r\n", .wsRedirected,
             "Location: https://portal.invalid/"),
-        BadAnswer(
-            "HTTP/1.1 307 Temporary Redirect\r\nLocation: /login\r\n\r\n", .wsRedirected, "Location: /login"),
+        BadAnswer("HTTP/1.1 304 Not Modified\r\n\r\n", .wsRedirected, "HTTP 304"),
         BadAnswer(
             "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"x\"\r\n\r\n", .httpUnauthorized,
             "challenge: Basic realm="),
@@ -69,9 +74,15 @@ struct ConnectorWebSocketTests {
             "HTTP/1.1 403 Forbidden\r\nServer: BlockBox\r\n\r\nblocked", .httpBlockPage, "Server: BlockBox"),
         BadAnswer("HTTP/1.1 451 Unavailable\r\n\r\n", .httpBlockPage, "HTTP 451"),
         BadAnswer("HTTP/1.1 404 Not Found\r\n\r\n", .httpNotFound, "HTTP 404 Not Found"),
-        BadAnswer("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", .proxyAuthRequired, "HTTP 407"),
-        BadAnswer("HTTP/1.1 429 Too Many Requests\r\n\r\n", .httpRateLimited, "HTTP 429"),
-        BadAnswer("HTTP/1.1 503 Service Unavailable\r\n\r\n", .httpServerError, "HTTP 503"),
+        BadAnswer(
+            "HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm=\"p\"\r\n"
+                + "WWW-Authenticate: Bearer\r\n\r\n", .proxyAuthRequired, "challenge: Basic realm=\"p\""),
+        BadAnswer(
+            "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 30\r\nContent-Length: 8\r\n\r\ntoo fast",
+            .httpRateLimited, "Retry-After: 30, body begins \"too fast\""),
+        BadAnswer(
+            "HTTP/1.1 503 Service Unavailable\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc",
+            .httpServerError, "HTTP 503 Service Unavailable, body compressed: gzip"),
         BadAnswer("HTTP/1.1 511 Network Authentication Required\r\n\r\n", .httpCaptivePortal, "HTTP 511"),
         BadAnswer(
             "HTTP/1.1 200 OK\r\nX: \(String(repeating: "a", count: 70_000))", .wsHeadOversized,

@@ -212,27 +212,6 @@ import WebSocketCore
         #expect(accepted.extensions == [.init("x-test", [.init("a", "1")])])
     }
 
-    @Test(arguments: [
-        (301, "Moved Permanently", "Location: https://other.example/mqtt"),
-        (401, "Unauthorized", "WWW-Authenticate: Basic realm=\"x\""),
-        (503, "Service Unavailable", "Retry-After: 120"),
-        (200, "OK", "Content-Type: text/html"),
-    ])
-    func row_43_other_statuses_carry_their_evidence(status: Int, reason: String, header: String) throws {
-        let body = "<html>" + String(repeating: "p", count: 1000)
-        let response = "HTTP/1.1 \(status) \(reason)\r\nServer: nginx\r\n\(header)\r\n\r\n\(body)"
-        #expect(
-            try Self.error(response)
-                == .notSwitchingProtocols(
-                    .init(
-                        status: status, reason: reason,
-                        location: status == 301 ? "https://other.example/mqtt" : nil,
-                        wwwAuthenticate: status == 401 ? ["Basic realm=\"x\""] : [],
-                        retryAfter: status == 503 ? "120" : nil, server: "nginx",
-                        contentType: status == 200 ? "text/html" : nil,
-                        bodyExcerpt: "<html>" + String(repeating: "p", count: 294))))
-    }
-
     @Test func interim_responses_come_before_the_final_one() throws {
         let response =
             "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + Self.good

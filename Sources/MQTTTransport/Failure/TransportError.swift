@@ -49,21 +49,24 @@ public struct TransportError: Error, Sendable, Hashable {
         public var status: Int
         public var reason: String
         public var location: String?
+        /// WWW-Authenticate, or Proxy-Authenticate of a 407.
         public var challenge: String?
+        /// Seconds or a date, as it came (RFC 9110, section 10.2.3).
+        public var retryAfter: String?
+        /// The protocols that the server would upgrade to, where it says so.
+        public var upgrade: String?
+        /// The versions of WebSocket that the server speaks, where it says so.
+        public var webSocketVersion: String?
         public var server: String?
-        /// The beginning of the body, at most 300 bytes.
+        /// The beginning of the body as one line of text, at most 300 bytes; of a page what it shows.
         public var excerpt: String
+        /// The coding that hides the body's text, such as `gzip`.
+        public var bodyCoding: String?
 
-        package init(
-            status: Int, reason: String, location: String?, challenge: String?, server: String?,
-            excerpt: String
-        ) {
+        package init(status: Int, reason: String) {
             self.status = status
             self.reason = reason
-            self.location = location
-            self.challenge = challenge
-            self.server = server
-            self.excerpt = excerpt
+            excerpt = ""
         }
     }
 
@@ -107,10 +110,15 @@ extension TransportError.Evidence: CustomStringConvertible {
         case .firstBytes(let bytes):
             return "the answer begins with \(Self.printable(bytes))" + Self.protocolHint(bytes)
         case .http(let answer):
-            var text = "HTTP \(answer.status) \(answer.reason)"
-            if let location = answer.location { text += ", Location: \(location)" }
-            if let challenge = answer.challenge { text += ", challenge: \(challenge)" }
-            if let server = answer.server { text += ", Server: \(server)" }
+            var text = "HTTP \(answer.status)" + (answer.reason.isEmpty ? "" : " \(answer.reason)")
+            for (name, value) in [
+                ("Location", answer.location), ("challenge", answer.challenge),
+                ("Retry-After", answer.retryAfter), ("Upgrade", answer.upgrade),
+                ("Sec-WebSocket-Version", answer.webSocketVersion), ("Server", answer.server),
+                ("body compressed", answer.bodyCoding),
+            ] {
+                if let value { text += ", \(name): \(value)" }
+            }
             if !answer.excerpt.isEmpty { text += ", body begins \"\(answer.excerpt)\"" }
             return text
         case .webSocketClose(let code, let reason, let clean):
@@ -124,12 +132,15 @@ extension TransportError.Evidence: CustomStringConvertible {
         }
     }
 
-    /// At most 300 characters on one line, without control characters: peers must not write to a terminal.
+    /// At most 300 characters on one line, without what drives a terminal or turns the text around: peers must
+    /// not do that.
     static func printable(_ text: String) -> String {
         var result = ""
         for scalar in text.unicodeScalars.prefix(300) {
-            let isControl = scalar.properties.generalCategory == .control
-            result.unicodeScalars.append(isControl ? " " : scalar)
+            switch scalar.properties.generalCategory {
+            case .control, .format, .lineSeparator, .paragraphSeparator: result.unicodeScalars.append(" ")
+            default: result.unicodeScalars.append(scalar)
+            }
         }
         return result
     }

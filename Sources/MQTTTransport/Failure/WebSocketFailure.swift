@@ -36,7 +36,8 @@ extension TransportError {
             case .extensionInvalid(let what):
                 (.wsExtensionUnrequested, .text("Sec-WebSocket-Extensions: \(Evidence.printable(what))"))
             case .methodNotGET(let method): (.wsHeadMalformed, .text("the method is \(Self.quoted(method))"))
-            case .httpVersionTooOld: (.wsHeadMalformed, .text("the request is older than HTTP/1.1"))
+            case .httpVersionTooOld:
+                (.wsHeadMalformed, .text("the other side speaks HTTP/1.0, which knows no Upgrade"))
             case .badHost: (.wsHeadMalformed, .text("the request hasn't exactly one Host"))
             case .badKey: (.wsHeadMalformed, .text("the request has no proper Sec-WebSocket-Key"))
             case .unsupportedVersion(let received):
@@ -89,12 +90,17 @@ extension TransportError {
     }
 
     private static func answer(_ refusal: HandshakeError.Refusal) -> HTTPAnswer {
-        HTTPAnswer(
-            status: refusal.status, reason: Evidence.printable(refusal.reason),
-            location: refusal.location.map(Evidence.printable),
-            challenge: refusal.wwwAuthenticate.isEmpty
-                ? nil : Evidence.printable(refusal.wwwAuthenticate.joined(separator: ", ")),
-            server: refusal.server.map(Evidence.printable), excerpt: Evidence.printable(refusal.bodyExcerpt))
+        var answer = HTTPAnswer(status: refusal.status, reason: Evidence.printable(refusal.reason))
+        answer.location = refusal.location.map(Evidence.printable)
+        let challenges = refusal.status == 407 ? refusal.proxyAuthenticate : refusal.wwwAuthenticate
+        if !challenges.isEmpty { answer.challenge = Evidence.printable(challenges.joined(separator: ", ")) }
+        answer.retryAfter = refusal.retryAfter.map(Evidence.printable)
+        answer.upgrade = refusal.upgrade.map(Evidence.printable)
+        answer.webSocketVersion = refusal.webSocketVersion.map(Evidence.printable)
+        answer.server = refusal.server.map(Evidence.printable)
+        answer.excerpt = Evidence.printable(refusal.bodyExcerpt)
+        answer.bodyCoding = refusal.bodyCoding.map(Evidence.printable)
+        return answer
     }
 
     private static func quoted(_ text: String?) -> String {

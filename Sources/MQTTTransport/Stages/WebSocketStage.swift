@@ -6,6 +6,8 @@ struct WebSocketStage {
     enum Event {
         /// The opening handshake is over; its detail in words.
         case opened(String)
+        /// The server has refused, and its body, which may say why, is still coming: `refusal` tells.
+        case refused
         /// Bytes of MQTT, valid until the next call.
         case payload(UnsafeRawBufferPointer)
         /// A Ping came; its Pong is in the output.
@@ -93,9 +95,19 @@ struct WebSocketStage {
     ) throws(TransportError) -> Event? {
         switch state {
         case .clientHandshake(var handshake, let settings):
-            guard let opened = try Self.receive(&input, with: &handshake) else {
+            // Taken out, so that what it collects isn't copied each time.
+            state = .ended
+            let wasRefused = handshake.isRefused
+            let opened: Opened?
+            do throws(TransportError) {
+                opened = try Self.receive(&input, with: &handshake)
+            } catch {
+                if handshake.isRefused { state = .clientHandshake(handshake, settings) }
+                throw error
+            }
+            guard let opened else {
                 state = .clientHandshake(handshake, settings)
-                return nil
+                return handshake.isRefused && !wasRefused ? .refused : nil
             }
             state = .open(Open(.client, settings, opened.deflate, now: now))
             return .opened(opened.detail)
@@ -115,6 +127,14 @@ struct WebSocketStage {
         case .ended:
             return nil
         }
+    }
+
+    /// What the server said instead of 101, as far as it has come. It outweighs whatever ends the connection.
+    var refusal: TransportError? {
+        guard case .clientHandshake(let handshake, _) = state, let refusal = handshake.refusal else {
+            return nil
+        }
+        return TransportError(handshake: .notSwitchingProtocols(refusal))
     }
 
     /// Frames `bytes`; a packet is never split over messages.

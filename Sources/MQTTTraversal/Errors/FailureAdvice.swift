@@ -138,7 +138,8 @@ package struct FailureAdvice: Sendable, Hashable {
             (.program, "The server wants credentials with the upgrade request: add them as a header.")
         case .httpNotFound:
             (.program, "There is no WebSocket at that path: most brokers use /mqtt, some / or /ws.")
-        case .httpRateLimited: (.server, "The server asks to come later: wait before the next attempt.")
+        case .httpRateLimited:
+            (.server, "The server asks to come later; its Retry-After, where it sends one, says when.")
         case .httpServerError:
             (.server, "The server or its front end is broken for now: try later, or ask its owner.")
         case .wsUpgradeStripped, .wsMissingUpgrade:

@@ -160,7 +160,9 @@ struct WebSocketBadInput {
         let (error, _) = try await failure("connect") { try await client.connect() }
         #expect(error.code == answer.code, "\(error)")
         #expect(error.stage == .webSocket)
-        _ = try await within("the end of the connection") { await peer.ended() }
+        let record = try await within("the end of the connection") { await peer.ended() }
+        // 43: not a byte of MQTT.
+        #expect(ClientFrames(after: record.received).frames.isEmpty)
     }
 
     /// An accepting CONNACK of 5.0 in one frame.
