@@ -35,6 +35,7 @@ extension OpeningHandshake {
         ///   - deflate: what to offer of permessage-deflate (RFC 7692); nil offers nothing.
         ///   - extensions: further ones to offer, which the caller knows how to speak.
         ///   - headers: further fields, none of them one that the handshake writes itself.
+        ///   - origin: who asks (RFC 6454 §7); by this or by one of `headers`.
         ///   - headLimit: bytes of the response's head.
         /// - Throws: `.invalidRequest` for what can't be written safely.
         package init(
@@ -55,6 +56,12 @@ extension OpeningHandshake {
                 throw .invalidRequest("subprotocols")
             }
 
+            if let origin, !OpeningHandshake.isOrigin(origin) { throw .invalidRequest("origin") }
+            let namesOrigin = headers.count { $0.name.equalsIgnoringASCIICase("Origin") }
+            guard namesOrigin + (origin == nil ? 0 : 1) < 2 else {
+                throw .invalidRequest("more than one Origin")
+            }
+
             let encodedKey = OpeningHandshake.base64(key)
             var fields: [(name: String, value: String)] = [
                 ("Host", host), ("Upgrade", "websocket"), ("Connection", "Upgrade"),
@@ -70,9 +77,7 @@ extension OpeningHandshake {
             }
             let offers = (deflate.map { [PerMessageDeflate.offer($0)] } ?? []) + extensions
             if !offers.isEmpty { fields.append(("Sec-WebSocket-Extensions", ExtensionHeader.value(offers))) }
-            for (name, value) in headers {
-                try Self.check(header: name, value: value, hasOrigin: origin != nil)
-            }
+            for (name, value) in headers { try Self.check(header: name, value: value) }
             fields += headers
 
             var request = "GET \(path) HTTP/1.1\r\n"
@@ -95,13 +100,9 @@ extension OpeningHandshake {
         /// Whether a further field can be sent in the request.
         ///
         /// - Throws: `.invalidRequest`, in words without the value.
-        package static func check(
-            header name: String, value: String, hasOrigin: Bool = false
-        ) throws(HandshakeError) {
+        package static func check(header name: String, value: String) throws(HandshakeError) {
             guard isToken(name) else { throw .invalidRequest("a header's name") }
-            guard !isReserved(name, hasOrigin: hasOrigin) else {
-                throw .invalidRequest("header \(name) is written by the handshake itself")
-            }
+            guard !isReserved(name) else { throw .invalidRequest("header \(name) can't be set by hand") }
             guard isFieldValue(value) else { throw .invalidRequest("the value of header \(name)") }
         }
 
@@ -214,13 +215,16 @@ extension OpeningHandshake {
             text.utf8.allSatisfy { $0 == 0x09 || $0 >= 0x20 && $0 != 0x7F }
         }
 
-        /// Fields that the handshake writes itself, and those that would announce a body.
-        private static func isReserved(_ name: String, hasOrigin: Bool) -> Bool {
-            let reserved = ["Host", "Upgrade", "Connection", "Content-Length", "Transfer-Encoding"]
+        /// Fields that the handshake writes itself, those that would announce a body, and those that concern
+        /// one connection and would need more in Connection (RFC 9110 §7.6.1).
+        private static func isReserved(_ name: String) -> Bool {
+            let reserved = [
+                "Host", "Upgrade", "Connection", "Keep-Alive", "Proxy-Connection", "HTTP2-Settings",
+                "Content-Length", "Transfer-Encoding", "TE", "Trailer", "Expect",
+            ]
             let prefix = "Sec-WebSocket-"
             return reserved.contains { name.equalsIgnoringASCIICase($0) }
                 || name.prefix(prefix.count).equalsIgnoringASCIICase(prefix)
-                || hasOrigin && name.equalsIgnoringASCIICase("Origin")
         }
     }
 }

@@ -43,6 +43,40 @@ package enum OpeningHandshake {
             && bytes[..<22].allSatisfy(alphabet.contains)
     }
 
+    /// Whether the text is one origin, `scheme://host` and perhaps `:port`, or `null` (RFC 6454 §7.1).
+    package static func isOrigin(_ text: String) -> Bool {
+        if text == "null" { return true }
+        guard let separator = text.firstRange(of: "://") else { return false }
+        let scheme = text[..<separator.lowerBound].utf8
+        guard let first = scheme.first, first.isASCIILetter,
+            scheme.allSatisfy({ $0.isASCIILetter || $0.isASCIIDigit || "+-.".utf8.contains($0) })
+        else { return false }
+        var host = text[separator.upperBound...].utf8
+        // RFC 3986 §3.2.2: a colon inside brackets is the address's own.
+        if let colon = host.lastIndex(of: UInt8(ascii: ":")),
+            host[colon...].dropFirst().allSatisfy(\.isASCIIDigit)
+        {
+            guard let port = UInt16(String(Substring(host[colon...].dropFirst()))), port > 0 else {
+                return false
+            }
+            host = host[..<colon]
+        }
+        if host.first == UInt8(ascii: "[") {
+            return host.last == UInt8(ascii: "]") && host.count > 2
+                && host.dropFirst().dropLast().allSatisfy {
+                    $0.isASCIIDigit || $0.isASCIILetter || $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: ".")
+                }
+        }
+        return !host.isEmpty
+            && host.allSatisfy { $0.isASCIILetter || $0.isASCIIDigit || "-._~%!$&'()*+,;=".utf8.contains($0) }
+    }
+
     private static let alphabet = Array(
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
+}
+
+extension UInt8 {
+    fileprivate var isASCIIDigit: Bool { UInt8(ascii: "0")...UInt8(ascii: "9") ~= self }
+
+    fileprivate var isASCIILetter: Bool { UInt8(ascii: "a")...UInt8(ascii: "z") ~= self | 0x20 }
 }

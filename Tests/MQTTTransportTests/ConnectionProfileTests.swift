@@ -138,8 +138,8 @@ struct ConnectionProfileTests {
 
     @Test(arguments: [
         ("X Y", "v", "a header's name"), ("", "v", "a header's name"),
-        ("Host", "v", "header Host is written by the handshake itself"),
-        ("sec-websocket-protocol", "v", "header sec-websocket-protocol is written by the handshake itself"),
+        ("Host", "v", "header Host can't be set by hand"),
+        ("sec-websocket-protocol", "v", "header sec-websocket-protocol can't be set by hand"),
         ("Authorization", "secret\r\nX: y", "the value of header Authorization"),
     ])
     func a_header_that_cannot_be_sent_is_refused(_ name: String, _ value: String, _ reason: String) {
@@ -151,6 +151,29 @@ struct ConnectionProfileTests {
                 try ConnectionProfile(host: "h", port: 1, transport: transport)
             }
             #expect(error?.description == "the WebSocket request can't be written: \(reason)")
+        }
+    }
+
+    @Test func an_origin_is_checked() throws {
+        func refusal(_ options: WebSocketOptions) -> String? {
+            do throws(ProfileError) {
+                _ = try ConnectionProfile(host: "h", port: 1, transport: .webSocket(options))
+                return nil
+            } catch {
+                return error.description
+            }
+        }
+        let header = WebSocketOptions.Header(name: "ORIGIN", value: "http://a")
+        #expect(refusal(WebSocketOptions(origin: "https://page.example")) == nil)
+        #expect(refusal(WebSocketOptions(headers: [header])) == nil)
+        #expect(
+            refusal(WebSocketOptions(origin: "page.example/"))
+                == "the origin \"page.example/\" isn't scheme://host, perhaps with :port, and isn't null")
+        for options in [
+            WebSocketOptions(headers: [header], origin: "http://b"),
+            WebSocketOptions(headers: [header, header]),
+        ] {
+            #expect(refusal(options) == "the WebSocket request can have one Origin")
         }
     }
 

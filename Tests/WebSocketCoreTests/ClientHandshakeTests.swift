@@ -240,7 +240,9 @@ import WebSocketCore
     @Test(arguments: [
         ("Host", "x"), ("upgrade", "x"), ("CONNECTION", "keep-alive"), ("Sec-WebSocket-Key", "x"),
         ("sec-websocket-extensions", "permessage-deflate"), ("Sec-WebSocket-Foo", "x"),
-        ("Content-Length", "5"),
+        ("Content-Length", "5"), ("content-length", "0"), ("TE", "trailers"), ("Trailer", "X"),
+        ("Expect", "100-continue"), ("http2-settings", "AAMAAABk"), ("Keep-Alive", "timeout=5"),
+        ("Proxy-Connection", "close"), ("HOST", "x"), ("Sec-WebSocket-Accept", "x"),
         ("Transfer-Encoding", "chunked"), ("X", "a\r\nHost: b"), ("X", "a\nb"), ("X", "a\u{0}b"),
         ("X", "a\rb"),
         ("X\r\nY", "a"), ("X Y", "a"), ("X:", "a"), ("", "a"),
@@ -249,6 +251,89 @@ import WebSocketCore
         #expect(throws: HandshakeError.self) {
             try OpeningHandshake.Client(host: "h", path: "/", key: Self.key, headers: [(name, value)])
         }
+    }
+
+    @Test(arguments: [
+        "http://example.com", "https://example.com:8443", "HTTPS://a-b.example", "null",
+        "http://[::1]:9001", "chrome-extension://abcdef",
+    ])
+    func an_origin_is_sent_as_it_is(origin: String) throws {  // RFC 6454 §7.1
+        let client = try OpeningHandshake.Client(host: "h", path: "/", key: Self.key, origin: origin)
+        let lines = String(decoding: client.requestBytes, as: UTF8.self).split(separator: "\r\n")
+        #expect(lines.filter { $0.hasPrefix("Origin:") } == ["Origin: \(origin)"])
+    }
+
+    @Test(arguments: [
+        "", "example.com", "http://", "http://a/", "http://a/b", "http://a b", "http://a http://b",
+        "1http://a",
+        "http://a:", "http://a:0", "http://a:65536", "http://a:x", "http://u@a", "http://a\r\nX: y",
+        "http://é",
+        "http://[::1", "http://[]", "://a", "Null", "http://a?b", "http://a#b",
+    ])
+    func what_is_no_origin_is_refused(origin: String) {
+        #expect(throws: HandshakeError.invalidRequest("origin")) {
+            try OpeningHandshake.Client(host: "h", path: "/", key: Self.key, origin: origin)
+        }
+    }
+
+    @Test func there_is_one_origin_at_most() throws {
+        let one = ("Origin", "http://a")
+        _ = try OpeningHandshake.Client(host: "h", path: "/", key: Self.key, headers: [one])
+        for (headers, origin) in [([one, ("origin", "http://b")], nil), ([one], "http://b")] {
+            #expect(throws: HandshakeError.invalidRequest("more than one Origin")) {
+                try OpeningHandshake.Client(
+                    host: "h", path: "/", key: Self.key, headers: headers, origin: origin)
+            }
+        }
+    }
+
+    /// RFC 9110 §15.2, §7.8.
+    @Test func a_101_of_HTTP_1_0_is_no_switch() throws {
+        #expect(
+            try Self.error(Self.good.replacing("HTTP/1.1", with: "HTTP/1.0")) == .httpVersionTooOld)
+    }
+
+    @Test func several_lines_of_one_name_are_one_list() throws {
+        let response = """
+            HTTP/1.1 101 Switching Protocols\r
+            Connection: keep-alive\r
+            UPGRADE:\r
+             \t websocket \r
+            Connection:\tclose, \r
+            CONNECTION: UPGRADE\r
+            Sec-WebSocket-Accept:\r
+            \ts3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r
+            sec-WEBSOCKET-protocol: \t mqtt\t\r
+            \r
+
+            """
+        #expect(try Self.verdict(response, by: Self.client())?.get().subprotocol == "mqtt")
+    }
+
+    /// A 101 has no body (RFC 9110 §15.2): what follows is frames, whatever its head says of a length.
+    @Test func other_headers_of_a_101_mean_nothing() throws {
+        let others = [
+            "Transfer-Encoding: chunked", "Content-Length: 3", "Content-Length: 0", "Date: now",
+            "Content-Type: text/html", "Keep-Alive: timeout=5", "Location: /x", "X-Empty:",
+            "Set-Cookie: " + String(repeating: "c", count: 6 * 1024),
+        ]
+        let frames: [UInt8] = [0x82, 0x02, 0x20, 0x02]
+        for other in others + [others.joined(separator: "\r\n")] {
+            let response = Self.good.replacing("Upgrade: websocket", with: other + "\r\nUpgrade: websocket")
+            let (verdict, rest) = Self.judge([Array(response.utf8) + frames], by: try Self.client())
+            #expect(try verdict?.get().subprotocol == "mqtt", "\(other.prefix(40))")
+            #expect(rest == frames)
+        }
+    }
+
+    @Test func many_lines_count_against_the_limit_as_one_long_line_does() throws {
+        let head = "HTTP/1.1 101 Switching Protocols\r\n"
+        let rest = Self.good.replacing(head, with: "")
+        let most = 65_536 - Self.good.utf8.count
+        let lines = String(repeating: "A:\r\n", count: most / 4)
+        #expect(
+            try Self.verdict(head + lines + rest, by: Self.client())?.get().subprotocol == "mqtt")
+        #expect(try Self.error(head + lines + "A:\r\n" + rest) == .headTooLarge(limit: 65_536))
     }
 
     @Test(arguments: [

@@ -76,6 +76,9 @@ public struct WebSocketOptions: Sendable, Hashable {
     public var path: String
     /// Further headers of the request; those of the handshake itself can't be set.
     public var headers: [Header]
+    /// Who asks, for servers that want to know: `scheme://host`, perhaps with `:port`, or `null` (RFC 6454,
+    /// section 7); no path.
+    public var origin: String?
     /// How MQTT packets and WebSocket messages go together in what we send.
     public var packing: Packing
     /// Pings of our own; none by default, since MQTT has its keep-alive. They help against a hop that ends a
@@ -142,11 +145,12 @@ public struct WebSocketOptions: Sendable, Hashable {
     }
 
     public init(
-        path: String = "/mqtt", headers: [Header] = [], packing: Packing = .onePacketPerMessage,
-        pings: Pings? = nil, compression: Compression? = nil
+        path: String = "/mqtt", headers: [Header] = [], origin: String? = nil,
+        packing: Packing = .onePacketPerMessage, pings: Pings? = nil, compression: Compression? = nil
     ) {
         self.path = path
         self.headers = headers
+        self.origin = origin
         self.packing = packing
         self.pings = pings
         self.compression = compression

@@ -185,6 +185,14 @@ enum ProfileValidation {
             throw ProfileError(
                 "the WebSocket path \"\(options.path)\" holds a character that must be percent-encoded")
         }
+        if let origin = options.origin, !OpeningHandshake.isOrigin(origin) {
+            throw ProfileError(
+                "the origin \"\(origin)\" isn't scheme://host, perhaps with :port, and isn't null")
+        }
+        let origins = options.headers.count { $0.name.lowercased() == "origin" }
+        guard origins + (options.origin == nil ? 0 : 1) < 2 else {
+            throw ProfileError("the WebSocket request can have one Origin")
+        }
         try headers(options.headers)
         if let compression = options.compression {
             guard 9...15 ~= compression.windowBits, compression.threshold >= 0 else {

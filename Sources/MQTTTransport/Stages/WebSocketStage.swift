@@ -67,7 +67,8 @@ struct WebSocketStage {
                 try OpeningHandshake.Client(
                     host: host, path: options.path, key: key, subprotocols: [Self.subprotocol],
                     deflate: options.compression.map { PerMessageDeflate.Options($0) },
-                    headers: options.headers.map { (name: $0.name, value: $0.value) }),
+                    headers: options.headers.map { (name: $0.name, value: $0.value) },
+                    origin: options.origin),
                 Settings(packing: options.packing, pings: options.pings))
         } catch {
             throw TransportError(
