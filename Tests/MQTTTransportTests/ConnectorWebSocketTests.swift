@@ -190,6 +190,42 @@ struct ConnectorWebSocketTests {
         }
     }
 
+    /// RFC 6455, section 4.1: a nonce for each connection.
+    @Test func two_attempts_have_different_keys() async throws {
+        try await Bench.run { bench in
+            var keys: Set<Substring> = []
+            for _ in 0..<2 {
+                let peer = try bench.peer([.upgradeWebSocket, .hold])
+                let client = try bench.client(.webSocket(host: "127.0.0.1", port: Int(peer.port)))
+                #expect(await client.outcome() == nil)
+                let request = await peer.record { $0.received.count > 100 }.received
+                let lines = String(decoding: request, as: UTF8.self).split(separator: "\r\n")
+                let key = try #require(lines.first { $0.hasPrefix("Sec-WebSocket-Key: ") }).dropFirst(19)
+                #expect(key.utf8.count == 24 && key.hasSuffix("=="))
+                keys.insert(key)
+            }
+            #expect(keys.count == 2)
+        }
+    }
+
+    /// RFC 6455, section 5.3.
+    @Test func two_frames_have_different_masking_keys() async throws {
+        try await Bench.run { bench in
+            let peer = try bench.peer([.upgradeWebSocket, .hold])
+            let client = try bench.client(.webSocket(host: "127.0.0.1", port: Int(peer.port)))
+            #expect(await client.outcome() == nil)
+            client.send([0xC0, 0])
+            let record = await peer.record { afterHead($0.received).count >= 8 }
+            client.send([0xC0, 0])
+            let first = Array(afterHead(record.received).prefix(8))
+            let both = afterHead(await peer.record { afterHead($0.received).count >= 16 }.received)
+            let second = Array(both.suffix(8))
+            #expect(first.prefix(2) == [0x82, 0x82] && second.prefix(2) == [0x82, 0x82])
+            #expect(unmasked(first) == [0xC0, 0] && unmasked(second) == [0xC0, 0])
+            #expect(first[2..<6] != second[2..<6])
+        }
+    }
+
     /// The peer says 403 and resets: what it said counts.
     @Test func the_answer_counts_although_a_RST_follows_it() async throws {
         try await Bench.run { bench in
