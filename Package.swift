@@ -52,10 +52,16 @@ let package = Package(
         program("mqtt-dashboard", ["MQTTTraversal", "MQTTExampleSupport"], path: "Examples/Dashboard"),
         program("mqtt-demo", ["MQTTTraversal", "MQTTLoopback", "MQTTExampleSupport"], path: "Examples/Demo"),
 
-        tests("MQTTCoreTests", ["MQTTCore"]),
+        // Test traits, next to the list and the script that read them.
+        .target(
+            name: "MQTTConformance", path: "Tests/Conformance",
+            exclude: ["mqtt-obligations.md", "check-obligations"], swiftSettings: strict),
+        tests("MQTTCoreTests", ["MQTTCore", "MQTTConformance"]),
         tests("WebSocketCoreTests", ["WebSocketCore"]),
-        tests("MQTTTransportTests", ["MQTTTransport", "MQTTLoopback"]),
-        tests("MQTTTraversalTests", ["MQTTTraversal", "MQTTLoopback", "MQTTTransport", "MQTTCore"]),
+        tests("MQTTTransportTests", ["MQTTTransport", "MQTTLoopback", "MQTTConformance"]),
+        tests(
+            "MQTTTraversalTests",
+            ["MQTTTraversal", "MQTTLoopback", "MQTTTransport", "MQTTCore", "MQTTConformance"]),
         tests(
             "ExamplesTests",
             [
@@ -64,9 +70,14 @@ let package = Package(
             ]),
         tests(
             "MQTTLoopbackTests",
-            ["MQTTTraversal", "MQTTLoopback", "MQTTTransport", "MQTTCore", "CTraversalOpenSSL"]),
+            [
+                "MQTTTraversal", "MQTTLoopback", "MQTTTransport", "MQTTCore", "CTraversalOpenSSL",
+                "MQTTConformance",
+            ]),
         tests("MQTTProbeTests", ["wsprobe", "MQTTProbe", "MQTTLoopback", "MQTTTraversal", "MQTTTransport"]),
-        tests("ScenarioTests", ["MQTTTraversal", "MQTTLoopback", "MQTTTransport", "MQTTCore"]),
+        tests(
+            "ScenarioTests",
+            ["MQTTTraversal", "MQTTLoopback", "MQTTTransport", "MQTTCore", "MQTTConformance"]),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -1,15 +1,20 @@
+import MQTTConformance
 import MQTTCore
 import Testing
 
 @Suite("Session: CONNECT, CONNACK, DISCONNECT")
 struct SessionConnectTests {
-    @Test func first_packet_is_connect_3_1_1() {  // [MQTT-3.1.0-1]
+    @Test(
+        .mqtt311("3.1.0-1", "3.1.2-1", "3.1.2-2"))
+    func first_packet_is_connect_3_1_1() {
         var harness = SessionHarness(SessionConfiguration(version: .v3_1_1, clientIdentifier: "c"))
         harness.open()
         #expect(harness.take().bytes == hex("10 0D 00 04 4D 51 54 54 04 02 00 1E 00 01 63"))
     }
 
-    @Test func connect_5_0_announces_limits_that_differ_from_the_defaults() {
+    @Test(
+        .mqtt5("3.1.0-1", "3.1.2-1", "3.1.2-2"))
+    func connect_5_0_announces_limits_that_differ_from_the_defaults() {
         var harness = SessionHarness(
             SessionConfiguration(
                 clientIdentifier: "c", sessionExpiryInterval: 3600, receiveMaximum: 10,
@@ -58,7 +63,9 @@ struct SessionConnectTests {
         #expect(harness.session.state == .established)
     }
 
-    @Test func refused_connack_leaves_the_session_untouched() {
+    @Test(
+        .mqtt5("detect-connack-refused", "4.13.2-1"))
+    func refused_connack_leaves_the_session_untouched() {
         var harness = SessionHarness(connected: .v5)
         harness.publish()
         _ = harness.packets()
@@ -74,8 +81,10 @@ struct SessionConnectTests {
         #expect(harness.packets() == hex(["3A 07 00 01 74 00 01 00 61"]))
     }
 
-    @Test(arguments: [1, 2, 3, 4, 5] as [UInt8])
-    func return_codes_of_3_1_1_refuse(code: UInt8) {  // [MQTT-3.2.2-5]
+    @Test(
+        .mqtt311("3.1.2-2", "detect-connack-refused"),
+        arguments: [1, 2, 3, 4, 5] as [UInt8])
+    func return_codes_of_3_1_1_refuse(code: UInt8) {
         var harness = SessionHarness(SessionConfiguration(version: .v3_1_1, clientIdentifier: "c"))
         harness.open()
         _ = harness.take()
@@ -84,8 +93,10 @@ struct SessionConnectTests {
         #expect(harness.actions() == [.refused(refusal), .close(.refused(refusal.reasonCode))])
     }
 
-    @Test(arguments: ProtocolVersion.allCases)
-    func packets_before_connack_end_the_connection(version: ProtocolVersion) {  // [MQTT-3.2.0-1]
+    @Test(
+        .mqtt311("detect-packet-before-connack"), .mqtt5("detect-packet-before-connack"),
+        arguments: ProtocolVersion.allCases)
+    func packets_before_connack_end_the_connection(version: ProtocolVersion) {
         let packets: [ControlPacket] = [
             .publish(Publish(topicName: "t", payload: [])), .pingresp, .disconnect(Disconnect()),
             .suback(Suback(packetIdentifier: 1, reasonCodes: [])),
@@ -101,7 +112,9 @@ struct SessionConnectTests {
         }
     }
 
-    @Test func second_connack_is_a_protocol_error() {  // [MQTT-3.2.0-2]
+    @Test(
+        .mqtt5("detect-second-connack"))
+    func second_connack_is_a_protocol_error() {
         var harness = SessionHarness(connected: .v5)
         harness.receive(.connack(Connack(sessionPresent: false)))
         let output = harness.take()
@@ -109,9 +122,10 @@ struct SessionConnectTests {
         #expect(output.actions == [.close(.violation(.secondConnack))])
     }
 
-    @Test(arguments: ProtocolVersion.allCases)
+    @Test(
+        .mqtt311("detect-session-present-unexpected"), .mqtt5("detect-session-present-unexpected"),
+        arguments: ProtocolVersion.allCases)
     func session_present_after_clean_start_ends_the_connection(version: ProtocolVersion) {
-        // [MQTT-3.2.2-2], 3.1.1 [MQTT-3.2.2-1]
         var harness = SessionHarness(SessionConfiguration(version: version, clientIdentifier: "c"))
         harness.open()
         _ = harness.take()
@@ -119,9 +133,10 @@ struct SessionConnectTests {
         #expect(harness.actions() == [.close(.violation(.sessionPresentAfterCleanStart))])
     }
 
-    @Test(arguments: ProtocolVersion.allCases)
+    @Test(
+        .mqtt311("detect-session-present-unexpected"), .mqtt5("3.2.2-4", "detect-session-present-unexpected"),
+        arguments: ProtocolVersion.allCases)
     func session_present_without_a_local_session_closes_and_then_starts_clean(version: ProtocolVersion) {
-        // [MQTT-3.2.2-4]
         var harness = SessionHarness(
             SessionConfiguration(version: version, clientIdentifier: "c", cleanStart: false))
         harness.open()
@@ -153,7 +168,9 @@ struct SessionConnectTests {
         #expect(harness.actions() == [.close(.violation(.connackReasonCode(.grantedQoS2)))])
     }
 
-    @Test func assigned_client_identifier_is_used_from_then_on() {  // [MQTT-3.2.2-16]
+    @Test(
+        .mqtt5("3.1.3-2"))
+    func assigned_client_identifier_is_used_from_then_on() {
         var harness = SessionHarness(SessionConfiguration(clientIdentifier: ""))
         harness.connect(connack: Properties([.assignedClientIdentifier("srv-1")]))
         #expect(harness.session.clientIdentifier == "srv-1")
@@ -163,7 +180,9 @@ struct SessionConnectTests {
         #expect(harness.take().bytes.suffix(7) == hex("00 05 73 72 76 2D 31")[...])
     }
 
-    @Test func client_identifier_has_to_be_assigned_and_not_replaced() {
+    @Test(
+        .mqtt5("detect-client-identifier-assigned"))
+    func client_identifier_has_to_be_assigned_and_not_replaced() {
         for (own, assigned, violation) in [
             ("", nil, SessionViolation.clientIdentifierNotAssigned),
             ("c", "d", .clientIdentifierReplaced),
@@ -177,7 +196,9 @@ struct SessionConnectTests {
         }
     }
 
-    @Test func authentication_that_nobody_asked_for_is_a_protocol_error() {  // [MQTT-4.12.0-6]
+    @Test(
+        .mqtt5("detect-authentication-unasked"))
+    func authentication_that_nobody_asked_for_is_a_protocol_error() {
         var harness = SessionHarness(SessionConfiguration(clientIdentifier: "c"))
         harness.open()
         _ = harness.take()
@@ -189,8 +210,11 @@ struct SessionConnectTests {
         #expect(harness.actions() == [.close(.violation(.unexpectedAuth))])
     }
 
-    @Test func missing_connack_ends_the_connection_at_the_deadline() {
-        var harness = SessionHarness(SessionConfiguration(clientIdentifier: "c"))
+    @Test(
+        .mqtt311("detect-silence"), .mqtt5("detect-connack-missing"),
+        arguments: ProtocolVersion.allCases)
+    func missing_connack_ends_the_connection_at_the_deadline(version: ProtocolVersion) {
+        var harness = SessionHarness(SessionConfiguration(version: version, clientIdentifier: "c"))
         harness.open()
         _ = harness.take()
         #expect(harness.session.nextDeadline == harness.now + .seconds(10))
@@ -221,7 +245,9 @@ struct SessionConnectTests {
         #expect(harness.session.limits == NegotiatedLimits())
     }
 
-    @Test func disconnect_5_0_ends_the_session_and_nothing_follows_it() {  // [MQTT-3.14.4-1]
+    @Test(
+        .mqtt5("3.14.1-1", "3.14.4-1", "3.14.4-2"))
+    func disconnect_5_0_ends_the_session_and_nothing_follows_it() {
         var harness = SessionHarness(connected: .v5)
         harness.publish()
         harness.session.disconnect(now: harness.now, into: &harness.output)
@@ -234,13 +260,17 @@ struct SessionConnectTests {
         #expect(harness.session.nextDeadline == nil)
     }
 
-    @Test func disconnect_3_1_1_has_no_body() {
+    @Test(
+        .mqtt311("3.14.1-1"))
+    func disconnect_3_1_1_has_no_body() {
         var harness = SessionHarness(connected: .v3_1_1)
         harness.session.disconnect(now: harness.now, into: &harness.output)
         #expect(harness.take().bytes == hex("E0 00"))
     }
 
-    @Test func disconnect_never_raises_a_session_expiry_of_zero() {  // section 3.14.2.2.2
+    @Test(
+        .mqtt5("detect-session-expiry-raised"))
+    func disconnect_never_raises_a_session_expiry_of_zero() {  // section 3.14.2.2.2
         var harness = SessionHarness(connected: .v5) {
             $0.sessionExpiryInterval = 0
             $0.sessionExpiryAfterDisconnect = 100
@@ -250,15 +280,22 @@ struct SessionConnectTests {
         #expect(harness.take().bytes == hex("E0 00"))
     }
 
-    @Test func disconnect_drops_what_is_too_large_for_the_server() {  // [MQTT-3.14.2-3]
+    @Test(
+        .mqtt5("3.14.2-3", "3.14.2-4"))
+    func disconnect_drops_what_is_too_large_for_the_server() {
         var harness = SessionHarness(connected: .v5, connack: Properties([.maximumPacketSize(12)]))
         harness.session.disconnect(
-            properties: Properties([.reasonString("going away for good")]), now: harness.now,
+            properties: Properties([
+                .reasonString("going away for good"),
+                .userProperty(UserProperty(name: "since", value: "yesterday")),
+            ]), now: harness.now,
             into: &harness.output)
         #expect(harness.take().bytes == hex("E0 07 00 05 11 00 00 00 00"))
     }
 
-    @Test func server_disconnect_is_reported() {
+    @Test(
+        .mqtt5("4.13.2-1"))
+    func server_disconnect_is_reported() {
         var harness = SessionHarness(connected: .v5)
         let disconnect = Disconnect(reasonCode: .sessionTakenOver)
         harness.receive(.disconnect(disconnect))
@@ -269,7 +306,9 @@ struct SessionConnectTests {
         #expect(output.bytes.isEmpty)
     }
 
-    @Test func disconnect_from_a_3_1_1_server_just_closes() {  // [MQTT-4.8.0-1]
+    @Test(
+        .mqtt311("4.8.0-1", "detect-client-packet-or-malformed"))
+    func disconnect_from_a_3_1_1_server_just_closes() {
         var harness = SessionHarness(connected: .v3_1_1)
         harness.receive(.disconnect(Disconnect()))
         let output = harness.take()
@@ -277,7 +316,9 @@ struct SessionConnectTests {
         #expect(output.bytes.isEmpty)
     }
 
-    @Test(arguments: ProtocolVersion.allCases)
+    @Test(
+        .mqtt311("4.8.0-1"), .mqtt5("detect-client-packet"),
+        arguments: ProtocolVersion.allCases)
     func packets_only_a_client_sends_end_the_connection(version: ProtocolVersion) {
         var harness = SessionHarness(connected: version)
         harness.receive(.pingreq)

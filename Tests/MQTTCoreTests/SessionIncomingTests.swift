@@ -1,10 +1,14 @@
+import MQTTConformance
 import MQTTCore
 import Testing
 
 @Suite("Session: messages from the server")
 struct SessionIncomingTests {
-    @Test func qos0_is_delivered_as_it_is() {
-        var harness = SessionHarness(connected: .v3_1_1)
+    @Test(
+        .mqtt311("3.3.4-1"),
+        arguments: ProtocolVersion.allCases)
+    func qos0_is_delivered_as_it_is(version: ProtocolVersion) {
+        var harness = SessionHarness(connected: version)
         let publish = Publish(topicName: "t", payload: [1], retain: true)
         harness.receive(.publish(publish))
         let output = harness.take()
@@ -12,9 +16,10 @@ struct SessionIncomingTests {
         #expect(output.bytes.isEmpty)
     }
 
-    @Test(arguments: ProtocolVersion.allCases)
+    @Test(
+        .mqtt311("2.3.1-6", "3.3.4-1"), .mqtt5("2.2.1-5", "3.3.4-1", "4.3.2-4"),
+        arguments: ProtocolVersion.allCases)
     func qos1_is_acknowledged_when_the_driver_has_it(version: ProtocolVersion) {
-        // [MQTT-3.3.4-1], 5.0 [MQTT-4.3.2-4]
         var harness = SessionHarness(connected: version)
         harness.deliver(qos: .atLeastOnce, id: 0x1234)
         let delivery = harness.take()
@@ -24,8 +29,11 @@ struct SessionIncomingTests {
         #expect(harness.takePackets() == hex(["40 02 12 34"]))
     }
 
-    @Test func after_puback_the_identifier_is_new_whatever_dup_says() {  // [MQTT-4.3.2-5]
-        var harness = SessionHarness(connected: .v5)
+    @Test(
+        .mqtt311("4.3.2-2"), .mqtt5("4.3.2-5"),
+        arguments: ProtocolVersion.allCases)
+    func after_puback_the_identifier_is_new_whatever_dup_says(version: ProtocolVersion) {
+        var harness = SessionHarness(connected: version)
         for _ in 1...2 {
             harness.deliver(qos: .atLeastOnce, id: 5, duplicate: true)
             let tokens = harness.take().tokens
@@ -35,8 +43,11 @@ struct SessionIncomingTests {
         }
     }
 
-    @Test func acknowledgements_keep_the_order_of_arrival() {  // [MQTT-4.6.0-2], [MQTT-4.6.0-3]
-        var harness = SessionHarness(connected: .v5)
+    @Test(
+        .mqtt311("4.6.0-2", "4.6.0-3"), .mqtt5("4.6.0-2", "4.6.0-3"),
+        arguments: ProtocolVersion.allCases)
+    func acknowledgements_keep_the_order_of_arrival(version: ProtocolVersion) {
+        var harness = SessionHarness(connected: version)
         harness.deliver(qos: .atLeastOnce, id: 1)
         harness.deliver(qos: .exactlyOnce, id: 2)
         harness.deliver(qos: .atLeastOnce, id: 3)
@@ -48,9 +59,10 @@ struct SessionIncomingTests {
         #expect(harness.takePackets() == hex(["40 02 00 01", "50 02 00 02", "40 02 00 03", "50 02 00 04"]))
     }
 
-    @Test(arguments: ProtocolVersion.allCases)
+    @Test(
+        .mqtt311("3.3.4-1", "4.3.3-2"), .mqtt5("3.3.4-1", "4.3.3-8", "4.3.3-10", "4.3.3-11", "4.3.3-12"),
+        arguments: ProtocolVersion.allCases)
     func qos2_is_delivered_once(version: ProtocolVersion) {
-        // 5.0 [MQTT-4.3.3-8], [MQTT-4.3.3-10], [MQTT-4.3.3-11], [MQTT-4.3.3-12]
         var harness = SessionHarness(connected: version)
         harness.deliver(qos: .exactlyOnce, id: 7)
         let tokens = harness.take().tokens
@@ -127,7 +139,9 @@ struct SessionIncomingTests {
         #expect(harness.take().tokens.count == 1)
     }
 
-    @Test func a_failing_pubrec_frees_the_identifier() {  // [MQTT-4.3.3-9]
+    @Test(
+        .mqtt5("4.3.3-9"))
+    func a_failing_pubrec_frees_the_identifier() {
         var harness = SessionHarness(connected: .v5)
         harness.deliver(qos: .exactlyOnce, id: 7)
         harness.acknowledge(harness.take().tokens.first ?? nil, reason: .payloadFormatInvalid)
@@ -143,14 +157,18 @@ struct SessionIncomingTests {
         #expect(harness.takePackets() == hex(["40 02 00 07"]))
     }
 
-    @Test(arguments: ProtocolVersion.allCases)
+    @Test(
+        .mqtt5("detect-unknown-pubrel"),
+        arguments: ProtocolVersion.allCases)
     func unknown_pubrel_is_answered(version: ProtocolVersion) {  // section 3.7
         var harness = SessionHarness(connected: version)
         harness.receive(.pubrel(acknowledgement(7)))
         #expect(harness.takePackets() == [version.of("70 02 00 07", "70 03 00 07 92")])
     }
 
-    @Test func our_receive_maximum_is_enforced() {  // [MQTT-3.3.4-9]
+    @Test(
+        .mqtt5("detect-receive-maximum-exceeded"))
+    func our_receive_maximum_is_enforced() {
         var harness = SessionHarness(connected: .v5) { $0.receiveMaximum = 2 }
         harness.deliver(qos: .atLeastOnce, id: 1)
         harness.deliver(qos: .exactlyOnce, id: 2)
@@ -182,8 +200,9 @@ struct SessionIncomingTests {
         #expect(harness.session.state == .established)
     }
 
-    @Test func topic_aliases_are_resolved_and_forgotten_with_the_connection() {
-        // [MQTT-3.3.2-10], [MQTT-3.3.2-7]
+    @Test(
+        .mqtt5("3.3.2-7", "detect-topic-alias-unknown"))
+    func topic_aliases_are_resolved_and_forgotten_with_the_connection() {
         var harness = SessionHarness(connected: .v5) { $0.topicAliasMaximum = 5 }
         let set = Publish(topicName: "long", payload: [], properties: Properties([.topicAlias(5)]))
         var use = set
@@ -200,8 +219,10 @@ struct SessionIncomingTests {
         #expect(output.actions == [.close(.violation(.topicAliasUnknown(5)))])
     }
 
-    @Test(arguments: [(0, 5), (6, 5), (1, 0)] as [(UInt16, UInt16)])
-    func invalid_topic_aliases(alias: UInt16, maximum: UInt16) {  // [MQTT-3.3.2-8], [MQTT-3.1.2-26]
+    @Test(
+        .mqtt5("detect-topic-alias-invalid"),
+        arguments: [(0, 5), (6, 5), (1, 0)] as [(UInt16, UInt16)])
+    func invalid_topic_aliases(alias: UInt16, maximum: UInt16) {
         var harness = SessionHarness(connected: .v5) { $0.topicAliasMaximum = maximum }
         harness.receive(
             .publish(Publish(topicName: "t", payload: [], properties: Properties([.topicAlias(alias)]))))
@@ -210,7 +231,9 @@ struct SessionIncomingTests {
         #expect(output.actions == [.close(.violation(.topicAliasInvalid(alias)))])
     }
 
-    @Test func a_subscription_identifier_that_was_never_used_is_a_protocol_error() {  // section 3.3.4
+    @Test(
+        .mqtt5("detect-subscription-identifier-unknown"))
+    func a_subscription_identifier_that_was_never_used_is_a_protocol_error() {  // section 3.3.4
         var harness = SessionHarness(connected: .v5)
         harness.subscribe("t", identifier: 9)
         _ = harness.packets()
@@ -224,7 +247,9 @@ struct SessionIncomingTests {
         #expect(harness.actions() == [.close(.violation(.subscriptionIdentifierUnknown(8)))])
     }
 
-    @Test(arguments: ProtocolVersion.allCases)
+    @Test(
+        .mqtt311("4.8.0-1"),
+        arguments: ProtocolVersion.allCases)
     func malformed_input_ends_the_connection(version: ProtocolVersion) {
         var harness = SessionHarness(connected: version)
         harness.session.decodeFailed(.reservedFlags(.pubrel), now: harness.now, into: &harness.output)

@@ -1,20 +1,24 @@
+import MQTTConformance
 import MQTTCore
 import Testing
 
 @Suite("Session: keep-alive")
 struct SessionKeepAliveTests {
-    private func connected(keepAlive: UInt16, server: UInt16? = nil, timeout: Duration = .seconds(10))
-        -> SessionHarness
-    {
-        SessionHarness(connected: .v5, connack: Properties(server.map { [.serverKeepAlive($0)] } ?? [])) {
+    private func connected(
+        _ version: ProtocolVersion = .v5, keepAlive: UInt16, server: UInt16? = nil,
+        timeout: Duration = .seconds(10)
+    ) -> SessionHarness {
+        SessionHarness(connected: version, connack: Properties(server.map { [.serverKeepAlive($0)] } ?? [])) {
             $0.keepAlive = keepAlive
             $0.pingResponseTimeout = timeout
         }
     }
 
-    @Test(arguments: [1, 30, 65_535] as [UInt16])
-    func an_idle_connection_is_pinged_once_per_interval(keepAlive: UInt16) {  // [MQTT-3.1.2-20]
-        var harness = connected(keepAlive: keepAlive)
+    @Test(
+        .mqtt311("3.1.2-23"), .mqtt5("3.1.2-20"),
+        arguments: ProtocolVersion.allCases, [1, 30, 65_535] as [UInt16])
+    func an_idle_connection_is_pinged_once_per_interval(version: ProtocolVersion, keepAlive: UInt16) {
+        var harness = connected(version, keepAlive: keepAlive)
         for _ in 1...3 {
             #expect(harness.session.nextDeadline == harness.now + .seconds(Int(keepAlive)))
             harness.advance(.seconds(Int(keepAlive)) - .nanoseconds(1))
@@ -38,8 +42,10 @@ struct SessionKeepAliveTests {
         #expect(output.bytes.isEmpty && output.actions.isEmpty)
     }
 
-    @Test(arguments: [(20, 2), (20, 40), (0, 7)] as [(UInt16, UInt16)])
-    func the_servers_value_replaces_ours(own: UInt16, server: UInt16) {  // [MQTT-3.2.2-21]
+    @Test(
+        .mqtt5("3.1.2-21", "3.2.2-21"),
+        arguments: [(20, 2), (20, 40), (0, 7)] as [(UInt16, UInt16)])
+    func the_servers_value_replaces_ours(own: UInt16, server: UInt16) {
         let harness = connected(keepAlive: own, server: server)
         #expect(harness.session.nextDeadline == harness.now + .seconds(Int(server)))
     }
@@ -138,8 +144,11 @@ struct SessionKeepAliveTests {
         }
     }
 
-    @Test func a_dead_peer_gets_one_pingreq_and_is_given_up_in_time() {
-        var harness = connected(keepAlive: 2, timeout: .seconds(2))
+    @Test(
+        .mqtt311("detect-silence"), .mqtt5("detect-pingresp-missing"),
+        arguments: ProtocolVersion.allCases)
+    func a_dead_peer_gets_one_pingreq_and_is_given_up_in_time(version: ProtocolVersion) {
+        var harness = connected(version, keepAlive: 2, timeout: .seconds(2))
         let start = harness.now
         var packets = 0
         while let deadline = harness.session.nextDeadline {

@@ -1,10 +1,13 @@
+import MQTTConformance
 import MQTTCore
 import Testing
 
 @Suite("Session: messages to the server")
 struct SessionOutgoingTests {
-    @Test(arguments: ProtocolVersion.allCases)
-    func qos0_is_done_when_encoded(version: ProtocolVersion) {  // [MQTT-4.3.1-1], [MQTT-2.3.1-5]
+    @Test(
+        .mqtt311("2.3.1-5", "4.3.1-1"), .mqtt5("2.2.1-2", "4.3.1-1"),
+        arguments: ProtocolVersion.allCases)
+    func qos0_is_done_when_encoded(version: ProtocolVersion) {
         var harness = SessionHarness(connected: version)
         let token = harness.publish(qos: .atMostOnce)
         harness.encode()
@@ -26,8 +29,10 @@ struct SessionOutgoingTests {
         #expect(harness.actions() == [.failed(token, .connectionLost)])
     }
 
-    @Test(arguments: ProtocolVersion.allCases)
-    func qos1_is_done_at_puback(version: ProtocolVersion) {  // [MQTT-4.3.2-1], 5.0 [MQTT-4.3.2-3]
+    @Test(
+        .mqtt311("4.3.2-1"), .mqtt5("4.3.2-2", "4.3.2-3"),
+        arguments: ProtocolVersion.allCases)
+    func qos1_is_done_at_puback(version: ProtocolVersion) {
         var harness = SessionHarness(connected: version)
         let token = harness.publish()
         #expect(
@@ -38,7 +43,9 @@ struct SessionOutgoingTests {
         #expect(harness.actions().isEmpty)
     }
 
-    @Test func failing_puback_ends_the_message() {  // [MQTT-4.4.0-2]
+    @Test(
+        .mqtt5("4.4.0-2"))
+    func failing_puback_ends_the_message() {
         var harness = SessionHarness(connected: .v5)
         let token = harness.publish()
         _ = harness.packets()
@@ -48,8 +55,10 @@ struct SessionOutgoingTests {
         #expect(harness.packets().isEmpty)
     }
 
-    @Test(arguments: ProtocolVersion.allCases)
-    func qos2_is_done_at_pubcomp(version: ProtocolVersion) {  // [MQTT-4.3.3-1], 5.0 [MQTT-4.3.3-4]
+    @Test(
+        .mqtt311("2.3.1-6", "4.3.3-1"), .mqtt5("2.2.1-5", "4.3.3-2", "4.3.3-4"),
+        arguments: ProtocolVersion.allCases)
+    func qos2_is_done_at_pubcomp(version: ProtocolVersion) {
         var harness = SessionHarness(connected: version)
         let token = harness.publish(qos: .exactlyOnce)
         #expect(
@@ -61,7 +70,9 @@ struct SessionOutgoingTests {
         #expect(harness.session.inFlightCount == 0)
     }
 
-    @Test func failing_pubrec_frees_the_identifier_and_sends_no_pubrel() {  // [MQTT-4.4.0-2]
+    @Test(
+        .mqtt5("4.4.0-2"))
+    func failing_pubrec_frees_the_identifier_and_sends_no_pubrel() {
         var harness = SessionHarness(connected: .v5, connack: Properties([.receiveMaximum(1)]))
         let token = harness.publish(qos: .exactlyOnce)
         harness.publish("b")
@@ -82,7 +93,9 @@ struct SessionOutgoingTests {
         #expect(harness.takePackets() == hex(["62 02 00 01", "62 02 00 01"]))
     }
 
-    @Test(arguments: ProtocolVersion.allCases)
+    @Test(
+        .mqtt5("detect-unknown-pubrel"),
+        arguments: ProtocolVersion.allCases)
     func unknown_acknowledgements(version: ProtocolVersion) {  // 5.0 section 3.5, 3.7
         var harness = SessionHarness(connected: version)
         harness.receive(.puback(acknowledgement(7)))
@@ -93,8 +106,11 @@ struct SessionOutgoingTests {
         #expect(harness.session.state == .established)
     }
 
-    @Test func pubrels_keep_the_order_of_pubrecs() {  // [MQTT-4.6.0-4]
-        var harness = SessionHarness(connected: .v5)
+    @Test(
+        .mqtt311("4.6.0-4"), .mqtt5("4.6.0-4"),
+        arguments: ProtocolVersion.allCases)
+    func pubrels_keep_the_order_of_pubrecs(version: ProtocolVersion) {
+        var harness = SessionHarness(connected: version)
         for _ in 1...3 { harness.publish(qos: .exactlyOnce) }
         _ = harness.packets()
         for id: PacketIdentifier in [2, 3, 1] { harness.receive(.pubrec(acknowledgement(id))) }
@@ -103,9 +119,11 @@ struct SessionOutgoingTests {
         #expect(harness.packets() == hex(["62 02 00 02", "62 02 00 03", "62 02 00 01"]))
     }
 
-    @Test(arguments: ProtocolVersion.allCases)
+    @Test(
+        .mqtt311("2.3.1-3", "3.3.1-1", "4.4.0-1", "4.6.0-1"),
+        .mqtt5("3.3.1-1", "4.3.3-3", "4.3.3-5", "4.4.0-1", "4.6.0-1"),
+        arguments: ProtocolVersion.allCases)
     func reconnection_resends_unacknowledged_packets_before_new_ones(version: ProtocolVersion) {
-        // [MQTT-4.4.0-1], [MQTT-4.6.0-1], [MQTT-3.3.1-1], [MQTT-2.3.1-3]
         var harness = SessionHarness(connected: version)
         harness.publish("1")
         harness.publish("2", qos: .exactlyOnce)
@@ -126,8 +144,11 @@ struct SessionOutgoingTests {
             ])
     }
 
-    @Test func publish_is_never_resent_after_pubrel() {  // 5.0 [MQTT-4.3.3-6]
-        var harness = SessionHarness(connected: .v3_1_1)
+    @Test(
+        .mqtt311("4.3.3-1"), .mqtt5("4.3.3-6"),
+        arguments: ProtocolVersion.allCases)
+    func publish_is_never_resent_after_pubrel(version: ProtocolVersion) {
+        var harness = SessionHarness(connected: version)
         harness.publish(qos: .exactlyOnce)
         _ = harness.packets()
         harness.receive(.pubrec(acknowledgement(1)))
@@ -137,8 +158,10 @@ struct SessionOutgoingTests {
         }
     }
 
-    @Test(arguments: ProtocolVersion.allCases)
-    func a_lost_session_publishes_again_as_new(version: ProtocolVersion) {  // [MQTT-4.4.0-1] the other way
+    @Test(
+        .mqtt5("3.2.2-5", "4.4.0-1"),
+        arguments: ProtocolVersion.allCases)
+    func a_lost_session_publishes_again_as_new(version: ProtocolVersion) {
         var harness = SessionHarness(connected: version)
         let first = harness.publish("1")
         harness.publish("2")
@@ -159,7 +182,9 @@ struct SessionOutgoingTests {
         #expect(harness.actions() == [.published(first, .success, Properties())])
     }
 
-    @Test func a_lost_session_fails_messages_where_configured() {
+    @Test(
+        .mqtt5("3.2.2-5"))
+    func a_lost_session_fails_messages_where_configured() {
         var harness = SessionHarness(connected: .v5) { $0.onSessionLost = .fail }
         let first = harness.publish("1")
         _ = harness.packets()
@@ -172,7 +197,9 @@ struct SessionOutgoingTests {
         #expect(queued.rawValue == 2)
     }
 
-    @Test func clean_session_3_1_1_loses_the_session_with_the_connection() {  // 3.1.1 [MQTT-3.1.2-6]
+    @Test(
+        .mqtt311("3.1.2-6"))
+    func clean_session_3_1_1_loses_the_session_with_the_connection() {
         var harness = SessionHarness(connected: .v3_1_1) { $0.cleanStart = true }
         harness.publish()
         _ = harness.packets()
@@ -191,8 +218,9 @@ struct SessionOutgoingTests {
         #expect(harness.actions() == [.sessionLost])
     }
 
-    @Test func the_send_quota_holds_up_publishes_only() {
-        // [MQTT-3.3.4-7], [MQTT-3.3.4-8], [MQTT-4.9.0-2], [MQTT-4.9.0-3]
+    @Test(
+        .mqtt5("3.3.4-7", "3.3.4-8", "4.9.0-2", "4.9.0-3"))
+    func the_send_quota_holds_up_publishes_only() {
         var harness = SessionHarness(connected: .v5, connack: Properties([.receiveMaximum(2)]))
         for text in ["1", "2", "3", "4"] { harness.publish(text) }
         harness.subscribe("f")
@@ -209,7 +237,9 @@ struct SessionOutgoingTests {
         #expect(harness.packets() == hex(["32 07 00 01 74 00 04 00 33"]))
     }
 
-    @Test func the_send_quota_is_fresh_for_each_connection_and_covers_resends() {  // [MQTT-4.9.0-1]
+    @Test(
+        .mqtt5("4.9.0-1"))
+    func the_send_quota_is_fresh_for_each_connection_and_covers_resends() {
         var harness = SessionHarness(connected: .v5)
         for _ in 1...10 { harness.publish() }
         #expect(harness.packets().count == 10)
@@ -277,8 +307,11 @@ struct SessionOutgoingTests {
         #expect(harness.packets().map { $0[6] } == [6])
     }
 
-    @Test func identifiers_are_shared_skip_those_in_use_and_run_out() {  // [MQTT-2.2.1-3]
-        var harness = SessionHarness(connected: .v3_1_1)
+    @Test(
+        .mqtt311("2.3.1-2"), .mqtt5("2.2.1-3", "4.3.2-1"),
+        arguments: ProtocolVersion.allCases)
+    func identifiers_are_shared_skip_those_in_use_and_run_out(version: ProtocolVersion) {
+        var harness = SessionHarness(connected: version)
         for _ in 1...65_536 { harness.publish("") }
         harness.encode(upTo: .max)
         #expect(harness.session.inFlightCount == 65_535)
@@ -287,13 +320,16 @@ struct SessionOutgoingTests {
         _ = harness.take()
         #expect(harness.packets().isEmpty)
         harness.receive(.puback(acknowledgement(0x1234)))
-        #expect(harness.packets() == hex(["32 05 00 01 74 12 34"]))
+        #expect(harness.packets() == [version.of("32 05 00 01 74 12 34", "32 06 00 01 74 12 34 00")])
         harness.receive(.puback(acknowledgement(0x0001)))
-        #expect(harness.packets() == hex(["82 06 00 01 00 01 66 00"]))
+        #expect(harness.packets() == [version.of("82 06 00 01 00 01 66 00", "82 07 00 01 00 00 01 66 00")])
     }
 
-    @Test func a_subscribe_never_takes_the_identifier_of_a_publish_in_flight() {
-        var harness = SessionHarness(connected: .v3_1_1)
+    @Test(
+        .mqtt311("2.3.1-2"),
+        arguments: ProtocolVersion.allCases)
+    func a_subscribe_never_takes_the_identifier_of_a_publish_in_flight(version: ProtocolVersion) {
+        var harness = SessionHarness(connected: version)
         harness.publish("kept")
         _ = harness.packets()
         for round in 2..<70_000 {
@@ -309,7 +345,9 @@ struct SessionOutgoingTests {
         #expect(harness.session.inFlightCount == 1)
     }
 
-    @Test func packets_above_the_servers_maximum_size_fail_and_cost_nothing() {  // [MQTT-3.2.2-15]
+    @Test(
+        .mqtt5("3.2.2-15"))
+    func packets_above_the_servers_maximum_size_fail_and_cost_nothing() {
         var harness = SessionHarness(
             connected: .v5, connack: Properties([.maximumPacketSize(20), .receiveMaximum(1)]))
         let large = harness.publish("0123456789abcdefghijk")
@@ -324,7 +362,9 @@ struct SessionOutgoingTests {
         #expect(harness.packets().map(\.count) == [29])
     }
 
-    @Test func unavailable_features_fail_locally() {  // [MQTT-3.2.2-11], [MQTT-3.2.2-14], [MQTT-3.2.2-18]
+    @Test(
+        .mqtt5("3.2.2-11", "3.2.2-14"))
+    func unavailable_features_fail_locally() {
         var harness = SessionHarness(
             connected: .v5, connack: Properties([.maximumQoS(0), .retainAvailable(0)]))
         let qos = harness.publish()
@@ -355,13 +395,16 @@ struct SessionOutgoingTests {
         }
     }
 
-    @Test func dup_of_an_incoming_message_is_not_passed_on() {  // [MQTT-3.3.1-3]
-        var harness = SessionHarness(connected: .v3_1_1)
+    @Test(
+        .mqtt311("3.3.1-3"), .mqtt5("3.3.1-3"),
+        arguments: ProtocolVersion.allCases)
+    func dup_of_an_incoming_message_is_not_passed_on(version: ProtocolVersion) {
+        var harness = SessionHarness(connected: version)
         harness.session.publish(
             Publish(
                 topicName: "t", payload: [], qos: .atLeastOnce, isDuplicate: true, packetIdentifier: 77),
             token: harness.makeToken(), now: harness.now, into: &harness.output)
-        #expect(harness.packets() == hex(["32 05 00 01 74 00 01"]))
+        #expect(harness.packets() == [version.of("32 05 00 01 74 00 01", "32 06 00 01 74 00 01 00")])
     }
 
     @Test func operations_leave_in_the_order_they_were_asked_for() {

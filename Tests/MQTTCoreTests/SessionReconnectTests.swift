@@ -1,3 +1,4 @@
+import MQTTConformance
 import MQTTCore
 import Testing
 
@@ -119,6 +120,7 @@ struct SessionReconnectTests {
     }
 
     @Test(
+        .mqtt311("3.1.2-2"), .mqtt5("3.1.2-2"),
         arguments: [
             (.v3_1_1, 1, .versionUnsupported), (.v3_1_1, 2, .refusedByServer), (.v3_1_1, 3, .transient),
             (.v3_1_1, 4, .refusedByServer), (.v3_1_1, 5, .refusedByServer),

@@ -1,3 +1,4 @@
+import MQTTConformance
 import MQTTCore
 import Testing
 
@@ -22,8 +23,10 @@ struct SessionSubscriptionTests {
         #expect(harness.actions() == [.unsubscribed(unsubscribed, unsuback)])
     }
 
-    @Test(arguments: ProtocolVersion.allCases)
-    func wrong_suback_count(version: ProtocolVersion) {  // [MQTT-3.8.4-6], 3.1.1 [MQTT-3.8.4-5]
+    @Test(
+        .mqtt311("detect-suback-count"), .mqtt5("detect-suback-count"),
+        arguments: ProtocolVersion.allCases)
+    func wrong_suback_count(version: ProtocolVersion) {
         var harness = SessionHarness(connected: version)
         harness.subscribe("a", "b")
         _ = harness.packets()
@@ -33,7 +36,9 @@ struct SessionSubscriptionTests {
         #expect(output.bytes == (version == .v5 ? hex("E0 01 82") : []))
     }
 
-    @Test func wrong_unsuback_count() {  // [MQTT-3.11.3-1]
+    @Test(
+        .mqtt5("detect-suback-count"))
+    func wrong_unsuback_count() {
         var harness = SessionHarness(connected: .v5)
         harness.unsubscribe("a", "b")
         _ = harness.packets()
@@ -41,8 +46,10 @@ struct SessionSubscriptionTests {
         #expect(harness.actions() == [.close(.violation(.unsubackCount(expected: 2, received: 1)))])
     }
 
-    @Test(arguments: ProtocolVersion.allCases)
-    func answers_nobody_waits_for(version: ProtocolVersion) {  // [MQTT-2.2.1-6], 3.1.1 [MQTT-2.3.1-7]
+    @Test(
+        .mqtt311("detect-unknown-suback"), .mqtt5("detect-unknown-suback"),
+        arguments: ProtocolVersion.allCases)
+    func answers_nobody_waits_for(version: ProtocolVersion) {
         var harness = SessionHarness(connected: version)
         harness.unsubscribe("a")
         _ = harness.packets()
@@ -147,7 +154,9 @@ struct SessionSubscriptionTests {
         #expect(harness.packets().isEmpty)
     }
 
-    @Test func what_the_server_lacks_is_not_asked_for() {  // sections 3.2.2.3.11 to 3.2.2.3.13
+    @Test(
+        .mqtt5("detect-unavailable-subscription"))
+    func what_the_server_lacks_is_not_asked_for() {  // sections 3.2.2.3.11 to 3.2.2.3.13
         var harness = SessionHarness(
             connected: .v5,
             connack: Properties([
@@ -174,7 +183,9 @@ struct SessionSubscriptionTests {
         #expect(harness.actions() == [.failed(token, .requiresVersion5)])
     }
 
-    @Test func an_empty_subscribe_fails_locally() {  // [MQTT-3.8.3-2]
+    @Test(
+        .mqtt5("3.8.3-2"))
+    func an_empty_subscribe_fails_locally() {
         var harness = SessionHarness(connected: .v5)
         let token = harness.subscribe()
         harness.encode()

@@ -1,3 +1,4 @@
+import MQTTConformance
 import MQTTLoopback
 import MQTTTransport
 import MQTTTraversal
@@ -54,7 +55,9 @@ import Testing
         }
     }
 
-    @Test func nothing_of_a_lost_connection_goes_ahead_of_the_next_CONNECT() async throws {  // [MQTT-3.1.0-1]
+    @Test(
+        .mqtt311("3.1.0-1"))
+    func nothing_of_a_lost_connection_goes_ahead_of_the_next_CONNECT() async throws {
         let first: [ScriptedPeer.Step] = [
             // CONNECT is 22 bytes, PUBLISH 8; a masked frame has a head of 6.
             .upgradeWebSocket, .expectCount(28), .send([0x82, 4, 0x20, 2, 0, 0]), .expectCount(14),

@@ -1,4 +1,5 @@
 import Foundation
+import MQTTConformance
 import MQTTLoopback
 import MQTTTransport
 import Testing
@@ -80,7 +81,9 @@ struct ByteStreamTests {
     }
 
     /// 10 MiB through the client's writes and the server's, both of which have to wait for the other's reads.
-    @Test(arguments: Kind.allCases)
+    @Test(
+        .mqtt311("7.1.2-1"), .mqtt5("4.2.0-1"),
+        arguments: Kind.allCases)
     func ten_mebibytes_go_there_and_back_whole(_ kind: Kind) async throws {
         try await Bench.run { bench in
             try await withEcho(bench, kind) { profile, ends in
@@ -132,7 +135,9 @@ struct ByteStreamTests {
 
     // MARK: WebSocket frames
 
-    @Test func packets_and_messages_need_not_align() async throws {
+    @Test(
+        .mqtt311("6.0.0-2"), .mqtt5("6.0.0-2"))
+    func packets_and_messages_need_not_align() async throws {
         try await Bench.run { bench in
             let peer = try bench.peer([
                 .upgradeWebSocket,
@@ -147,7 +152,9 @@ struct ByteStreamTests {
     }
 
     /// Each packet is a message of its own, masked with a fresh key (RFC 6455, section 5.3).
-    @Test func packets_sent_in_one_turn_are_messages_of_one_write() async throws {
+    @Test(
+        .mqtt311("6.0.0-1"), .mqtt5("6.0.0-1"))
+    func packets_sent_in_one_turn_are_messages_of_one_write() async throws {
         try await Bench.run { bench in
             let peer = try bench.peer([.upgradeWebSocket, .hold])
             let client = try bench.client(.webSocket(host: "127.0.0.1", port: Int(peer.port))) {
@@ -197,7 +204,9 @@ struct ByteStreamTests {
         ("a frame of 2^62 bytes", [0x82, 0x7F, 0x40, 0, 0, 0, 0, 0, 0, 0], .wsSizeLimited, 1009),
     ]
 
-    @Test(arguments: violations)
+    @Test(
+        .mqtt311("6.0.0-1"), .mqtt5("6.0.0-1"),
+        arguments: violations)
     func a_violation_is_named_and_answered_with_its_close_code(
         _ name: String, _ frame: [UInt8], _ code: FailureCode, _ closeCode: UInt16
     ) async throws {

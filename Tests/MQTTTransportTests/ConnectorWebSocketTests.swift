@@ -1,3 +1,4 @@
+import MQTTConformance
 import MQTTLoopback
 import MQTTTransport
 import Testing
@@ -92,7 +93,9 @@ struct ConnectorWebSocketTests {
         BadAnswer("HTTP/1.1 200 \u{1b}[31mred\r\n\r\n", .wsUpgradeStripped, "HTTP 200  [31mred"),
     ]
 
-    @Test(arguments: badAnswers)
+    @Test(
+        .mqtt311("6.0.0-4"), .mqtt5("6.0.0-4"),
+        arguments: badAnswers)
     func a_bad_answer_is_named(_ answer: BadAnswer) async throws {
         try await Bench.run { bench in
             let peer = try bench.peer([.answerUpgrade(answer.head), .expectEnd])
@@ -108,7 +111,9 @@ struct ConnectorWebSocketTests {
         }
     }
 
-    @Test func the_request_is_as_RFC_6455_section_4_1_has_it() async throws {
+    @Test(
+        .mqtt311("6.0.0-3"), .mqtt5("6.0.0-3"))
+    func the_request_is_as_RFC_6455_section_4_1_has_it() async throws {
         try await Bench.run { bench in
             let peer = try bench.peer([.upgradeWebSocket, .hold])
             let url = "ws://user:secret@127.0.0.1:\(peer.port)/some/path?token=1"

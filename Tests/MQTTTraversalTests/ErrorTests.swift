@@ -1,3 +1,4 @@
+import MQTTConformance
 import MQTTCore
 import MQTTTransport
 import Testing
@@ -91,7 +92,9 @@ import Testing
         await client.disconnect()
     }
 
-    @Test(arguments: ["", "a/+", "#", "a\u{0}b"])
+    @Test(
+        .mqtt311("3.3.2-2"), .mqtt5("3.3.2-2"),
+        arguments: ["", "a/+", "#", "a\u{0}b"])
     func a_topic_name_that_cannot_be_sent_is_refused_before_any_bytes(topic: String) async throws {
         let client = MQTTClient(profile: try .tcp(host: "127.0.0.1"))
         let error = await #expect(throws: MQTTError.self) { try await client.publish("x", to: topic) }

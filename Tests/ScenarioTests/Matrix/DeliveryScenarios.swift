@@ -1,3 +1,4 @@
+import MQTTConformance
 import MQTTCore
 import MQTTTraversal
 import Testing
@@ -35,7 +36,9 @@ struct DeliveryScenarios {
         try await client.disconnectInTime()
     }
 
-    @Test(.serialized, arguments: Scenario.matrix)
+    @Test(
+        .mqtt311("7.0.0-2"),
+        .serialized, arguments: Scenario.matrix)
     func every_QoS_arrives_at_the_lower_of_both_sides(_ scenario: Scenario) async throws {
         let sender = try await scenario.connected()
         let receiver = try await scenario.connected()
