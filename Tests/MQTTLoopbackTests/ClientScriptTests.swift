@@ -161,6 +161,106 @@ import Testing
         }
     }
 
+    /// The program has no subscription for them, and no use; the server has to be answered.
+    @Test(
+        .mqtt311("4.5.0-2", "detect-unmatched-topic"), .mqtt5("4.5.0-2"), arguments: ProtocolVersion.allCases)
+    func messages_that_no_subscription_matches_are_acknowledged(_ version: ProtocolVersion) async throws {
+        let messages: [UInt8] =
+            version == .v5
+            ? [0x32, 7, 0, 1, 0x78, 0, 1, 0, 0x61, 0x34, 7, 0, 1, 0x78, 0, 2, 0, 0x61]
+            : [0x32, 6, 0, 1, 0x78, 0, 1, 0x61, 0x34, 6, 0, 1, 0x78, 0, 2, 0x61]
+        let script: [ScriptedPeer.Step] = [
+            Self.connect, .send(version == .v5 ? Self.accepted : [0x20, 2, 0, 0]), .send(messages),
+            .expect([0x40, 2, 0, 1, 0x50, 2, 0, 2]), .send([0x62, 2, 0, 2]), .expect([0x70, 2, 0, 2]), .hold,
+        ]
+        let configuration = ClientConfiguration(version: version, clientID: "client-x", keepAlive: .zero)
+        try await run([script], configuration: configuration) { client, peer in
+            try await client.connect()
+            let record = await peer.record { $0.received.suffix(4) == [0x70, 2, 0, 2] || $0.end != nil }
+            #expect(record.mismatch == nil && record.end == nil)
+        }
+    }
+
+    /// Messages beyond the program's byte limit, which nobody reads: a fault of this side.
+    @Test(.mqtt311("4.8.0-2"))
+    func a_message_that_cannot_be_kept_ends_the_connection() async throws {
+        let payload = [UInt8](repeating: 0, count: 2000)
+        let message = [0x32, 0xD5, 0x0F, 0, 1, 0x74, 0, 1] + payload
+        let script: [ScriptedPeer.Step] = [
+            Self.connect, .send([0x20, 2, 0, 0]), .expect([0x82, 6, 0, 1, 0, 1, 0x74, 1]),
+            .send([0x90, 3, 0, 1, 1] + message), .expectEnd,
+        ]
+        let configuration = ClientConfiguration(
+            version: .v3_1_1, clientID: "client-x", keepAlive: .zero, reconnect: .never,
+            subscriptionByteLimit: 1000)
+        try await run([script], configuration: configuration) { client, peer in
+            try await client.connect()
+            let subscription = try await client.subscribe(to: "t", qos: .atLeastOnce)
+            let events = client.events
+            var reason: MQTTError?
+            for await event in events {
+                if case .disconnected(let error) = event {
+                    reason = error
+                    break
+                }
+            }
+            #expect(reason?.code == .clientQueueFull)
+            let record = await peer.finished(connection: 0)
+            // Without a DISCONNECT, which in 3.1.1 would be an orderly end.
+            #expect(record.isScriptDone && record.received.last != 0)
+            withExtendedLifetime(subscription) {}
+        }
+    }
+
+    /// Section 4.13: DISCONNECT with the code that fits best, then the end.
+    @Test(
+        arguments: [
+            ([0x36, 6, 0, 1, 0x74, 0, 1, 0], 0x81), ([0xC0, 0], 0x82), ([0x90, 4, 0, 9, 0, 0], 0x82),
+            (
+                [0x32, 6, 0, 1, 0x78, 0, 1, 0, 0x32, 6, 0, 1, 0x78, 0, 2, 0, 0x32, 6, 0, 1, 0x78, 0, 3, 0],
+                0x93
+            ),
+            ([0x30, 7, 0, 1, 0x74, 3, 0x23, 0, 1], 0x94), ([0x30, 0xFF, 1, 0, 1, 0x74, 0], 0x95),
+        ] as [([UInt8], UInt8)])
+    func a_server_that_breaks_a_rule_is_told_so(_ bytes: [UInt8], _ code: UInt8) async throws {
+        let isHeldUp = code == 0x93
+        // For 0x93, one message more than Receive Maximum, the first of which nobody can acknowledge.
+        let script: [ScriptedPeer.Step] =
+            isHeldUp
+            ? [
+                Self.connect, .send(Self.accepted), .expect([0x82, 7, 0, 1, 0, 0, 1, 0x78, 1]),
+                .send([0x90, 4, 0, 1, 0, 1] + bytes), .expect([0xE0, 1, code]), .expectEnd,
+            ]
+            : [Self.connect, .send(Self.accepted), .send(bytes), .expect([0xE0, 1, code]), .expectEnd]
+        let configuration = ClientConfiguration(
+            clientID: "client-x", keepAlive: .zero, reconnect: .never, maximumPacketSize: 128,
+            receiveMaximum: 2, subscriptionCapacity: 0)
+        try await run([script], configuration: configuration) { client, peer in
+            try await client.connect()
+            let subscription = isHeldUp ? try await client.subscribe(to: "x", qos: .atLeastOnce) : nil
+            let record = await peer.finished(connection: 0)
+            #expect(record.mismatch == nil && record.isScriptDone)
+            withExtendedLifetime(subscription) {}
+        }
+    }
+
+    @Test(
+        .mqtt311("3.14.4-1"), .mqtt5("3.14.4-2", "3.14.2-1"), arguments: ProtocolVersion.allCases)
+    func a_disconnect_is_followed_by_the_end_of_the_connection(_ version: ProtocolVersion) async throws {
+        let script: [ScriptedPeer.Step] = [
+            Self.connect, .send(version == .v5 ? Self.accepted : [0x20, 2, 0, 0]), .expect([0xE0, 0]),
+            .expectEnd,
+        ]
+        let configuration = ClientConfiguration(
+            version: version, clientID: "client-x", keepAlive: .zero, sessionExpiry: .zero)
+        try await run([script], configuration: configuration) { client, peer in
+            try await client.connect()
+            await client.disconnect()
+            let record = await peer.finished(connection: 0)
+            #expect(record.mismatch == nil && record.isScriptDone)
+        }
+    }
+
     @Test func what_the_fast_path_of_QoS_0_cannot_send_is_refused_all_the_same() async throws {
         // CONNACK: Retain Available 0; Maximum Packet Size 40.
         let limited: [UInt8] = [0x20, 10, 0, 0, 7, 0x25, 0, 0x27, 0, 0, 0, 40]

@@ -41,6 +41,29 @@ import Testing
         #expect(error.description.contains(words))
     }
 
+    /// The client doesn't follow by itself: the program decides whom it trusts with its credentials.
+    @Test(.mqtt5("detect-server-reference"), arguments: [ReasonCode.useAnotherServer, .serverMoved])
+    func a_redirection_names_the_other_server(reason: ReasonCode) {
+        let properties = Properties([.serverReference("b.example:8883"), .reasonString("full")])
+        for error in [
+            TransportError(
+                refusal: Connack(sessionPresent: false, reasonCode: reason, properties: properties),
+                version: .v5),
+            TransportError(disconnect: Disconnect(reasonCode: reason, properties: properties)),
+        ] {
+            let error = MQTTError(error)
+            #expect(error.code == .mqttRedirect)
+            #expect(error.description.contains("b.example:8883") && error.description.contains("full"))
+        }
+    }
+
+    @Test(.mqtt311("3.1.3-7"))
+    func a_3_1_1_session_that_lasts_needs_a_client_identifier() {
+        let configuration = ClientConfiguration(version: .v3_1_1, clientID: "", cleanStart: false)
+        let error = #expect(throws: MQTTError.self) { try configuration.sessionConfiguration() }
+        #expect(error?.code == .clientInvalidArgument)
+    }
+
     @Test func a_5_0_client_names_a_3_1_1_servers_version_refusal() {
         let error = TransportError(
             session: .malformed(.reasonCodeNotValid(.connack, 1)), isEstablished: false)

@@ -4,6 +4,9 @@ extension Connect {
         // Protocol Name and Version, Connect Flags, Keep Alive (section 3.1.2).
         var length = 10
         if version == .v5 { length += try properties.size(in: .connect, of: .connect) }
+        guard version == .v5 || cleanStart || !clientIdentifier.isEmpty else {
+            throw .clientIdentifierMissing
+        }
         length += try WireFormat.size(of: clientIdentifier)
         if let will {
             if version == .v5 { length += try will.properties.size(in: .will, of: .connect) }

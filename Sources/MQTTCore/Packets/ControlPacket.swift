@@ -19,3 +19,21 @@ package enum ControlPacket: Sendable, Hashable {
     case disconnect(Disconnect)
     case auth(Auth)
 }
+
+extension ControlPacket {
+    /// Whether the packet carries what only a client that asked for it gets (5.0, section 3.1.2.11.7): CONNACK,
+    /// PUBLISH and DISCONNECT may carry it always.
+    var hasProblemInformation: Bool {
+        let properties: Properties
+        switch self {
+        case .puback(let packet), .pubrec(let packet), .pubrel(let packet), .pubcomp(let packet):
+            properties = packet.properties
+        case .suback(let packet): properties = packet.properties
+        case .unsuback(let packet): properties = packet.properties
+        case .auth(let packet): properties = packet.properties
+        case .connect, .connack, .publish, .subscribe, .unsubscribe, .pingreq, .pingresp, .disconnect:
+            return false
+        }
+        return properties.contains(.reasonString) || properties.contains(.userProperty)
+    }
+}

@@ -14,12 +14,18 @@ package enum EncodeError: Error, Sendable, Hashable {
     case duplicateFlagOnQoS0
     /// No Topic Name, and no Topic Alias in its place [MQTT-4.7.3-1].
     case emptyTopicName
+    /// An empty Response Topic, or one with a wildcard [MQTT-3.3.2-14].
+    case responseTopicNotValid
     /// SUBSCRIBE or UNSUBSCRIBE without a Topic Filter, SUBACK or UNSUBACK without a Reason Code.
     case emptyList(PacketType)
     /// An empty Topic Filter [MQTT-4.7.3-1].
     case emptyTopicFilter
     /// 3.1.1: a password without a user name ([MQTT-3.1.2-22] there).
     case passwordWithoutUserName
+    /// 3.1.1: no client identifier, and Clean Session 0 ([MQTT-3.1.3-7] there).
+    case clientIdentifierMissing
+    /// No Local on a shared subscription [MQTT-3.8.3-4].
+    case noLocalOnSharedSubscription
     /// A Reason Code that the packet's table doesn't list.
     case reasonCodeNotValid(PacketType, UInt8)
     /// Session Present together with a failing code [MQTT-3.2.2-6].
@@ -43,9 +49,13 @@ extension EncodeError: CustomStringConvertible {
         case .packetIdentifierOnQoS0: "A QoS 0 PUBLISH has no packet identifier."
         case .duplicateFlagOnQoS0: "A QoS 0 PUBLISH is never a duplicate."
         case .emptyTopicName: "The Topic Name is empty."
+        case .responseTopicNotValid: "The Response Topic is empty or has a wildcard."
         case .emptyList(let type): "\(type.specificationName) needs at least one entry."
         case .emptyTopicFilter: "A Topic Filter is empty."
         case .passwordWithoutUserName: "In MQTT 3.1.1 a password needs a user name."
+        case .clientIdentifierMissing:
+            "In MQTT 3.1.1 a session that lasts needs a client identifier."
+        case .noLocalOnSharedSubscription: "A shared subscription can't have No Local."
         case .reasonCodeNotValid(let type, let code):
             "Reason Code \(code) is not one for \(type.specificationName)."
         case .sessionPresentOnFailure: "A failing CONNACK states no present session."

@@ -169,6 +169,13 @@ extension WireFormat {
         return 2 + count
     }
 
+    /// The same for a Response Topic, which is a Topic Name.
+    static func size(ofTopicName string: String) throws(EncodeError) -> Int {
+        let hasWildcard = TopicRules.withUTF8(string) { containsWildcard($0) }
+        guard !string.isEmpty, !hasWildcard else { throw .responseTopicNotValid }
+        return try size(of: string)
+    }
+
     static func size(of bytes: [UInt8]) throws(EncodeError) -> Int {
         guard bytes.count <= maximumFieldLength else { throw .fieldTooLong(length: bytes.count) }
         return 2 + bytes.count

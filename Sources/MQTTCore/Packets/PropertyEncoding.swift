@@ -45,10 +45,11 @@ extension Property {
         case .messageExpiryInterval, .sessionExpiryInterval, .willDelayInterval, .maximumPacketSize: 5
         case .subscriptionIdentifier(let value):
             1 + WireFormat.variableByteIntegerSize(Int(value))
-        case .contentType(let value), .responseTopic(let value), .assignedClientIdentifier(let value),
-            .authenticationMethod(let value), .responseInformation(let value), .serverReference(let value),
-            .reasonString(let value):
+        case .contentType(let value), .assignedClientIdentifier(let value), .authenticationMethod(let value),
+            .responseInformation(let value), .serverReference(let value), .reasonString(let value):
             1 + (try WireFormat.size(of: value))
+        case .responseTopic(let value):
+            1 + (try WireFormat.size(ofTopicName: value))
         case .correlationData(let value), .authenticationData(let value):
             1 + (try WireFormat.size(of: value))
         case .userProperty(let pair):

@@ -7,6 +7,11 @@ extension Subscribe {
         if version == .v5 { length += try properties.size(in: .subscribe, of: .subscribe) }
         for subscription in subscriptions {
             guard !subscription.topicFilter.isEmpty else { throw .emptyTopicFilter }
+            if version == .v5, subscription.options.noLocal,
+                subscription.topicFilter.utf8.starts(with: TopicRules.sharePrefix.utf8)
+            {
+                throw .noLocalOnSharedSubscription
+            }
             length += try WireFormat.size(of: subscription.topicFilter) + 1
         }
         return try WireFormat.checked(length)

@@ -111,6 +111,8 @@ extension ClientSession {
     ) {
         if configuration.version == .v5 { connection.limits = NegotiatedLimits(connack.properties) }
         connection.isEstablished = true
+        connection.outgoingAliases.maximum = min(
+            configuration.automaticTopicAliases, connection.limits.topicAliasMaximum)
         connection.keepAlive = KeepAlive(
             seconds: connection.limits.serverKeepAlive ?? configuration.keepAlive,
             responseTimeout: configuration.pingResponseTimeout, now: now)
@@ -151,6 +153,11 @@ extension ClientSession {
         var assigned: String?
         for property in connack.properties.entries {
             if case .assignedClientIdentifier(let value) = property { assigned = value }
+            if case .responseInformation = property,
+                configuration.connectProperties.requestResponseInformation != true
+            {
+                return .responseInformationNotRequested
+            }
             // One that we named is repeated [MQTT-4.12.0-5].
             if case .authenticationMethod = property,
                 !configuration.connectProperties.entries.contains(property)

@@ -18,7 +18,7 @@ extension ClientSession {
         // A used-up quota holds up publishes only [MQTT-3.3.4-8]; QoS 0 keeps its place behind them.
         let publish = connection.resendNext == 0 ? pending.nextPublish : nil
         let request = canSendRequest ? pending.requests.first : nil
-        if let publish, canSendNew(publish.qos),
+        if let publish, canSendNew(publish.qos) || mustFail(publish.qos),
             request.map({ publish.stamp < $0.stamp }) ?? true
         {
             guard let next = pending.popPublish(), let message = next.publish else { return false }
@@ -36,6 +36,11 @@ extension ClientSession {
 
     private func canSendNew(_ qos: QoS) -> Bool {
         qos == .atMostOnce || hasSendQuota(for: qos) && !session.identifiers.isExhausted
+    }
+
+    /// Without a packet identifier, and not to wait for one.
+    private func mustFail(_ qos: QoS) -> Bool {
+        configuration.failsWithoutPacketIdentifier && qos != .atMostOnce && session.identifiers.isExhausted
     }
 
     private func hasSendQuota(for qos: QoS) -> Bool {
@@ -56,7 +61,7 @@ extension ClientSession {
     private mutating func sendNew(
         _ message: consuming Publish, token: OperationToken?, stamp: UInt64, into output: inout SessionOutput
     ) {
-        if let error = refusal(of: message) {
+        if let error = mustFail(message.qos) ? .packetIdentifiersExhausted : refusal(of: message) {
             if let token { output.actions.append(.failed(token, error)) }
             return
         }
@@ -67,15 +72,16 @@ extension ClientSession {
         let isStoredFirst = qos != .atMostOnce && configuration.durability == .durable
         let start = output.bytes.count
         do {
-            try output.append(.publish(message), for: configuration.version)
+            if isStoredFirst || !appendAliased(message, into: &output) {
+                try output.append(.publish(message), for: configuration.version)
+            }
         } catch {
             if let token { output.actions.append(.failed(token, .notEncodable(error))) }
             return
         }
-        let size = output.bytes.count - start
-        if let limit = connection.limits.maximumPacketSize, size > Int(limit) {
+        if let error = excess(output, from: start) {
             output.removeLastPacket(from: start)
-            if let token { output.actions.append(.failed(token, .packetTooLarge(size: size, limit: limit))) }
+            if let token { output.actions.append(.failed(token, error)) }
             return
         }
         guard let identifier = message.packetIdentifier else {
@@ -101,6 +107,26 @@ extension ClientSession {
             identifier: identifier)
     }
 
+    /// Appends the message with a Topic Alias, which stays out of what is stored: on a further connection it
+    /// would mean nothing [MQTT-3.3.2-7]. False where there is no alias for it.
+    private mutating func appendAliased(_ message: Publish, into output: inout SessionOutput) -> Bool {
+        guard let candidate = connection.outgoingAliases.candidate(for: message.topicName) else {
+            return false
+        }
+        var aliased = message
+        aliased.properties.entries.append(.topicAlias(candidate.alias))
+        if candidate.isKnown { aliased.topicName = "" }
+        let start = output.bytes.count
+        do { try output.append(.publish(aliased), for: configuration.version) } catch { return false }
+        // Giving out an alias costs three bytes, which may be too many.
+        guard excess(output, from: start) == nil else {
+            output.removeLastPacket(from: start)
+            return false
+        }
+        connection.outgoingAliases.use(candidate)
+        return true
+    }
+
     private func refusal(of message: borrowing Publish) -> SessionError? {
         if message.qos > connection.limits.maximumQoS {
             return .qosNotSupported(maximum: connection.limits.maximumQoS)
@@ -108,6 +134,7 @@ extension ClientSession {
         if message.retain, !connection.limits.retainAvailable { return .retainNotAvailable }
         for property in message.properties.entries {
             if case .topicAlias = property { return .topicAliasNotAvailable }
+            if case .subscriptionIdentifier = property { return .subscriptionIdentifierNotAllowed }
         }
         return nil
     }
@@ -156,13 +183,9 @@ extension ClientSession {
             drop(identifier, with: .notEncodable(error), into: &output)
             return
         }
-        let size = output.bytes.count - start
-        if let error = refusal(of: publish) {
+        if let error = refusal(of: publish) ?? excess(output, from: start) {
             output.removeLastPacket(from: start)
             drop(identifier, with: error, into: &output)
-        } else if let limit = connection.limits.maximumPacketSize, size > Int(limit) {
-            output.removeLastPacket(from: start)
-            drop(identifier, with: .packetTooLarge(size: size, limit: limit), into: &output)
         } else {
             connection.keepAlive.encodedBytes()
             session.outgoing.update(identifier) { $0.wasSent = true }

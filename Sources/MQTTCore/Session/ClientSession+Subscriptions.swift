@@ -94,10 +94,9 @@ extension ClientSession {
             fail(request, with: .notEncodable(error), into: &output)
             return
         }
-        let size = output.bytes.count - start
-        if let limit = connection.limits.maximumPacketSize, size > Int(limit) {
+        if let error = excess(output, from: start) {
             output.removeLastPacket(from: start)
-            fail(request, with: .packetTooLarge(size: size, limit: limit), into: &output)
+            fail(request, with: error, into: &output)
             return
         }
         connection.keepAlive.encodedBytes()

@@ -5,6 +5,8 @@
 /// network connection, `closed` says that it is gone.
 package struct ClientSession: Sendable {
     package private(set) var configuration: SessionConfiguration
+    /// Whether Request Problem Information was 1, its default (section 3.1.2.11.7).
+    private let takesProblemInformation: Bool
 
     // Without payloads: an enum that holds an Instant has its layout worked out at run time, and taking a
     // connection's state out of a case and back for each packet costs more than handling a QoS 0 message.
@@ -16,6 +18,7 @@ package struct ClientSession: Sendable {
 
     package init(configuration: SessionConfiguration) {
         self.configuration = configuration
+        takesProblemInformation = configuration.connectProperties.requestProblemInformation != false
         connection = ConnectionState(
             keepAlive: KeepAlive(seconds: 0, responseTimeout: .zero, now: Instant.now))
     }
@@ -47,6 +50,10 @@ package struct ClientSession: Sendable {
     package mutating func receive(
         _ packet: ControlPacket, now: Instant, into output: inout SessionOutput
     ) {
+        if !takesProblemInformation, packet.hasProblemInformation {
+            fail(.problemInformationNotRequested(packet.type), into: &output)
+            return
+        }
         switch phase {
         case .established: receiveEstablished(packet, now: now, into: &output)
         case .awaitingConnack: receiveFirst(packet, now: now, into: &output)
@@ -170,12 +177,27 @@ struct PersistenceLedger: Sendable {
 extension ClientSession {
     /// Encodes a packet that has to go out as it is.
     mutating func send(_ packet: ControlPacket, into output: inout SessionOutput) {
+        let start = output.bytes.count
         do {
             try output.append(packet, for: configuration.version)
-            connection.keepAlive.encodedBytes()
         } catch {
             end(.notEncodable(error), reason: nil, into: &output)
+            return
         }
+        if let error = excess(output, from: start) {
+            // A server that can't take the bare packet can't be served [MQTT-3.2.2-15].
+            output.removeLastPacket(from: start)
+            end(error, reason: nil, into: &output)
+            return
+        }
+        connection.keepAlive.encodedBytes()
+    }
+
+    /// The error for a last packet, begun at `start`, above the server's Maximum Packet Size [MQTT-3.2.2-15].
+    func excess(_ output: borrowing SessionOutput, from start: Int) -> SessionError? {
+        let size = output.bytes.count - start
+        guard let limit = connection.limits.maximumPacketSize, size > Int(limit) else { return nil }
+        return .packetTooLarge(size: size, limit: limit)
     }
 
     /// Sends the packet as soon as the store holds what it depends on.
@@ -210,9 +232,12 @@ extension ClientSession {
         case .closed, .closing: return
         case .established:
             if let reason, configuration.version == .v5 {
+                let start = output.bytes.count
                 do { try output.append(.disconnect(Disconnect(reasonCode: reason)), for: .v5) } catch {
-                    // A DISCONNECT without properties always fits; closing says enough otherwise.
+                    // A DISCONNECT without properties can always be written.
                 }
+                // Closing says enough where even that is too much for the server.
+                if excess(output, from: start) != nil { output.removeLastPacket(from: start) }
             }
         case .awaitingConnack: break
         }

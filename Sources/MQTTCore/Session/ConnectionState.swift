@@ -27,6 +27,8 @@ struct ConnectionState: Sendable {
     var incomingInFlight = 0
     /// Topic names by Topic Alias; index 0 is unused.
     var incomingAliases: [String?] = []
+    /// For the topics that this client publishes to.
+    var outgoingAliases = OutgoingTopicAliases()
     /// Packets waiting for a store.
     var held = FIFO<HeldPacket>()
 

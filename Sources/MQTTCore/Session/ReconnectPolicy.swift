@@ -104,7 +104,8 @@ package enum ConnectionFailure: Sendable, Hashable, CaseIterable {
         case .notConnected, .connectionLost, .sessionLost, .cancelled, .disconnected, .packetTooLarge,
             .qosNotSupported, .retainNotAvailable, .wildcardSubscriptionsNotAvailable,
             .subscriptionIdentifiersNotAvailable, .sharedSubscriptionsNotAvailable,
-            .topicAliasNotAvailable, .requiresVersion5, .connackTimeout, .pingResponseTimeout, .malformed,
+            .subscriptionIdentifierNotAllowed, .packetIdentifiersExhausted, .topicAliasNotAvailable,
+            .requiresVersion5, .connackTimeout, .pingResponseTimeout, .malformed,
             .violation:
             self = .transient
         // Our own CONNECT can't be written: it won't be better the next time.

@@ -20,6 +20,13 @@ package struct SessionConfiguration: Sendable, Hashable {
     package var maximumPacketSize: UInt32?
     /// The highest Topic Alias that the server may use, 0 for none (5.0).
     package var topicAliasMaximum: UInt16
+    /// How many Topic Aliases this client gives to the topics that it publishes to, 0 for none (5.0).
+    ///
+    /// At most the server's Topic Alias Maximum; the topics used last have one.
+    package var automaticTopicAliases: UInt16
+    /// Whether a QoS 1 or 2 message that finds all 65,535 packet identifiers in use fails at once. Otherwise it
+    /// waits for one.
+    package var failsWithoutPacketIdentifier: Bool
     package var durability: Durability
     /// How long after a PINGREQ left our buffer something must arrive.
     package var pingResponseTimeout: Duration
@@ -53,6 +60,7 @@ package struct SessionConfiguration: Sendable, Hashable {
         keepAlive: UInt16 = 30, will: Will? = nil, sessionExpiryInterval: UInt32 = 3600,
         sessionExpiryAfterDisconnect: UInt32 = 0, receiveMaximum: UInt16 = 65535,
         maximumPacketSize: UInt32? = nil, topicAliasMaximum: UInt16 = 0,
+        automaticTopicAliases: UInt16 = 0, failsWithoutPacketIdentifier: Bool = false,
         durability: Durability = .inMemory, pingResponseTimeout: Duration = .seconds(10),
         connectProperties: Properties = Properties(), restoresSubscriptions: Bool = true,
         onSessionLost: LostSessionPolicy = .requeue, adoptsServerSession: Bool = false
@@ -67,6 +75,8 @@ package struct SessionConfiguration: Sendable, Hashable {
         self.receiveMaximum = receiveMaximum
         self.maximumPacketSize = maximumPacketSize
         self.topicAliasMaximum = topicAliasMaximum
+        self.automaticTopicAliases = automaticTopicAliases
+        self.failsWithoutPacketIdentifier = failsWithoutPacketIdentifier
         self.durability = durability
         self.pingResponseTimeout = pingResponseTimeout
         self.connectProperties = connectProperties

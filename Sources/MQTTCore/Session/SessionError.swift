@@ -23,6 +23,10 @@ package enum SessionError: Error, Sendable, Hashable {
     case subscriptionIdentifiersNotAvailable
     /// Section 3.2.2.3.13.
     case sharedSubscriptionsNotAvailable
+    /// Subscription Identifiers of a PUBLISH are the server's to send [MQTT-3.3.4-6].
+    case subscriptionIdentifierNotAllowed
+    /// All 65,535 packet identifiers are in use, and the session was told not to wait for one.
+    case packetIdentifiersExhausted
     /// An alias would have no meaning on the next connection [MQTT-3.3.2-7].
     case topicAliasNotAvailable
     /// Something that 3.1.1 doesn't have.
@@ -77,6 +81,10 @@ package enum SessionViolation: Sendable, Hashable {
     case topicAliasUnknown(UInt16)
     /// Section 3.3.2.1.
     case topicNameMissing
+    /// A Reason String or User Property, though Request Problem Information was 0 [MQTT-3.1.2-29].
+    case problemInformationNotRequested(PacketType)
+    /// Response Information in CONNACK, though Request Response Information was not 1 [MQTT-3.1.2-28].
+    case responseInformationNotRequested
     /// Never used in a SUBSCRIBE of this session (section 3.3.4).
     case subscriptionIdentifierUnknown(UInt32)
 
@@ -89,7 +97,7 @@ package enum SessionViolation: Sendable, Hashable {
             .sessionPresentWithoutSession, .clientIdentifierNotAssigned, .clientIdentifierReplaced,
             .unexpectedAuthenticationMethod, .unexpectedAuth, .clientPacketFromServer, .unknownSuback,
             .unknownUnsuback, .subackCount, .unsubackCount, .topicAliasUnknown, .topicNameMissing,
-            .subscriptionIdentifierUnknown:
+            .problemInformationNotRequested, .responseInformationNotRequested, .subscriptionIdentifierUnknown:
             .protocolError
         }
     }

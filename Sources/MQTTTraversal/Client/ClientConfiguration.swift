@@ -26,6 +26,13 @@ public struct ClientConfiguration: Sendable {
     public var maximumPacketSize: UInt32
     /// How many QoS 1 and 2 messages the server may send before they are acknowledged: 1 to 65535 (5.0).
     public var receiveMaximum: UInt16
+    /// How many Topic Aliases this client gives to the topics that it publishes to, so that their names needn't be
+    /// sent each time (5.0); 0, the default, for none. At most as many as the server takes; the topics used last
+    /// have one.
+    public var automaticTopicAliases: UInt16
+    /// Whether a QoS 1 or 2 publish fails at once, with `client.queue_full`, when all 65,535 packet identifiers are
+    /// in use. It waits for a free one by default.
+    public var failsWithoutPacketIdentifier: Bool
     /// Messages that each subscription buffers; above that its overflow policy holds.
     public var subscriptionCapacity: Int
     /// Bytes of payload that a subscription may hold. Above half of it the buffer counts as full; above all of it,
@@ -71,7 +78,8 @@ public struct ClientConfiguration: Sendable {
         sessionExpiry: Duration = .seconds(3600), sessionExpiryAfterDisconnect: Duration = .zero,
         will: WillMessage? = nil, reconnect: ReconnectStrategy = .automatic,
         lostSession: LostSession = .publishAgain, maximumPacketSize: UInt32 = 16 * 1024 * 1024,
-        receiveMaximum: UInt16 = 65535, subscriptionCapacity: Int = 65536,
+        receiveMaximum: UInt16 = 65535, automaticTopicAliases: UInt16 = 0,
+        failsWithoutPacketIdentifier: Bool = false, subscriptionCapacity: Int = 65536,
         subscriptionByteLimit: Int = 256 * 1024 * 1024, maximumQueuedPublishes: Int = 100_000,
         connectProperties: Properties = Properties(), log: (@Sendable (LogEvent) -> Void)? = nil
     ) {
@@ -89,6 +97,8 @@ public struct ClientConfiguration: Sendable {
         self.lostSession = lostSession
         self.maximumPacketSize = maximumPacketSize
         self.receiveMaximum = receiveMaximum
+        self.automaticTopicAliases = automaticTopicAliases
+        self.failsWithoutPacketIdentifier = failsWithoutPacketIdentifier
         self.subscriptionCapacity = subscriptionCapacity
         self.subscriptionByteLimit = subscriptionByteLimit
         self.maximumQueuedPublishes = maximumQueuedPublishes
@@ -163,6 +173,9 @@ extension ClientConfiguration {
         }
         guard receiveMaximum > 0 else { throw MQTTError(.clientInvalidArgument, "receiveMaximum is 0") }
         guard maximumPacketSize > 0 else { throw MQTTError(.clientInvalidArgument, "maximumPacketSize is 0") }
+        if version == .v3_1_1, clientID.isEmpty, !cleanStart {
+            throw MQTTError(.clientInvalidArgument, "in MQTT 3.1.1 a session that lasts needs a clientID")
+        }
         let will = try will.map { will throws(MQTTError) in
             do {
                 return Will(
@@ -177,6 +190,8 @@ extension ClientConfiguration {
             keepAlive: keepAliveSeconds, will: will, sessionExpiryInterval: Self.seconds(sessionExpiry),
             sessionExpiryAfterDisconnect: Self.seconds(sessionExpiryAfterDisconnect),
             receiveMaximum: receiveMaximum, maximumPacketSize: maximumPacketSize,
+            automaticTopicAliases: automaticTopicAliases,
+            failsWithoutPacketIdentifier: failsWithoutPacketIdentifier,
             pingResponseTimeout: pingTimeout
                 ?? min(max(.seconds(Int(keepAliveSeconds)), .seconds(1)), .seconds(10)),
             connectProperties: connectProperties,

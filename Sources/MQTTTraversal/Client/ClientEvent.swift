@@ -64,11 +64,15 @@ public struct ServerLimits: Sendable, Hashable {
     public var maximumPacketSize: UInt32?
     /// QoS 1 and 2 messages that may be unacknowledged at once.
     public var receiveMaximum: UInt16
+    /// How many Topic Aliases the server takes.
+    public var topicAliasMaximum: UInt16
     public var wildcardSubscriptionsAvailable: Bool
     public var sharedSubscriptionsAvailable: Bool
     public var subscriptionIdentifiersAvailable: Bool
     /// The keep-alive that the server imposes; nil where it takes ours.
     public var keepAlive: Duration?
+    /// How long the server keeps the session after a lost connection; nil where it takes ours.
+    public var sessionExpiry: Duration?
 
     /// The limits of a server that names none.
     public init() { self.init(NegotiatedLimits()) }
@@ -78,10 +82,12 @@ public struct ServerLimits: Sendable, Hashable {
         retainAvailable = limits.retainAvailable
         maximumPacketSize = limits.maximumPacketSize
         receiveMaximum = limits.receiveMaximum
+        topicAliasMaximum = limits.topicAliasMaximum
         wildcardSubscriptionsAvailable = limits.wildcardSubscriptionsAvailable
         sharedSubscriptionsAvailable = limits.sharedSubscriptionsAvailable
         subscriptionIdentifiersAvailable = limits.subscriptionIdentifiersAvailable
         keepAlive = limits.serverKeepAlive.map { .seconds(Int($0)) }
+        sessionExpiry = limits.sessionExpiryInterval.map { .seconds(Int($0)) }
     }
 }
 

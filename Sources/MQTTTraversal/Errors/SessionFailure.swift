@@ -26,6 +26,10 @@ extension TransportError {
                 (.clientNotSupportedByServer, .text("the server has no Subscription Identifiers"))
             case .sharedSubscriptionsNotAvailable:
                 (.clientNotSupportedByServer, .text("the server has no shared subscriptions"))
+            case .subscriptionIdentifierNotAllowed:
+                (.clientInvalidArgument, .text("a client's PUBLISH has no Subscription Identifier"))
+            case .packetIdentifiersExhausted:
+                (.clientQueueFull, .text("all 65,535 packet identifiers are in use"))
             case .topicAliasNotAvailable:
                 (.clientInvalidArgument, .text("a Topic Alias can't be given by hand"))
             case .requiresVersion5:
@@ -49,13 +53,13 @@ extension TransportError {
 
     init(refusal connack: Connack, version: ProtocolVersion) {
         let (code, evidence) = Self.refusal(
-            connack.reasonCode, version: version, reasonString: connack.properties.reasonString)
+            connack.reasonCode, version: version, reasonString: Self.explanation(connack.properties))
         self.init(stage: .mqttConnect, code: code, evidence: evidence)
     }
 
     init(disconnect: Disconnect) {
         let (code, evidence) = Self.serverDisconnect(
-            disconnect.reasonCode, reasonString: disconnect.properties.reasonString)
+            disconnect.reasonCode, reasonString: Self.explanation(disconnect.properties))
         self.init(stage: .established, code: code, evidence: evidence)
     }
 
@@ -65,6 +69,13 @@ extension TransportError {
             stage: .established, code: .mqttOperationRefused,
             evidence: .reasonCode(
                 code.rawValue, name: code.name ?? "unknown reason", reasonString: properties.reasonString))
+    }
+
+    /// The server's Reason String, and the server that it refers to (section 4.11).
+    private static func explanation(_ properties: Properties) -> String? {
+        guard let reference = properties.serverReference else { return properties.reasonString }
+        return [properties.reasonString, "Server Reference: \(reference)"].compactMap { $0 }
+            .joined(separator: "; ")
     }
 
     private static func refusal(

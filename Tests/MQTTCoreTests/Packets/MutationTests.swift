@@ -1,19 +1,6 @@
 import MQTTCore
 import Testing
 
-/// SplitMix64: the same mutations on every run.
-private struct SeededGenerator: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var value = state
-        value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
-        return value ^ (value >> 31)
-    }
-}
-
 @Suite struct MutationTests {
     /// Whatever is decoded can be encoded again, and means the same; everything else is an error.
     @Test(arguments: [PacketDecoder.Role.client, .server], ProtocolVersion.allCases)
@@ -22,7 +9,7 @@ private struct SeededGenerator: RandomNumberGenerator {
     ) throws {
         let seeds = GoldenPacket.all.filter { $0.reader == role && $0.version == version }.map(\.bytes)
         let ready = try readyDecoder(role, version).decoder
-        var generator = SeededGenerator(state: 0xC0FFEE + UInt64(version.rawValue))
+        var generator = SplitMix64(state: 0xC0FFEE + UInt64(version.rawValue))
         var errors: Set<String> = []
         var survivors = 0
         for _ in 0..<20_000 {
@@ -46,7 +33,7 @@ private struct SeededGenerator: RandomNumberGenerator {
         #expect(errors.count > 8)
     }
 
-    private func mutate(_ bytes: inout [UInt8], _ generator: inout SeededGenerator) {
+    private func mutate(_ bytes: inout [UInt8], _ generator: inout SplitMix64) {
         let index = Int.random(in: 0...max(0, bytes.count - 1), using: &generator)
         switch Int.random(in: 0..<6, using: &generator) {
         case 0 where !bytes.isEmpty: bytes[index] ^= 1 << UInt8.random(in: 0..<8, using: &generator)
@@ -60,7 +47,7 @@ private struct SeededGenerator: RandomNumberGenerator {
     }
 
     private func decode(
-        _ bytes: [UInt8], by decoder: inout PacketDecoder, _ generator: inout SeededGenerator
+        _ bytes: [UInt8], by decoder: inout PacketDecoder, _ generator: inout SplitMix64
     ) throws(DecodeError) -> [ControlPacket] {
         var packets: [ControlPacket] = []
         var start = 0
