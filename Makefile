@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint format sample docs
+.PHONY: help demo test lint obligations format sample docs
 
 build_packages := libssl-dev zlib1g-dev pkg-config
 broker_packages := mosquitto mosquitto-clients
@@ -11,7 +11,7 @@ swift_sources := Package.swift Sources Tests Examples
 strict := -Xswiftc -warnings-as-errors -Xcc -Werror
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## Install what is missing, build, and run the demo on a loopback broker
 	@.ci/check-swift
@@ -24,12 +24,16 @@ test: ## Install what is missing, then lint, build without warnings, and run all
 	@.ci/step "Debian packages to test against" .ci/install $(broker_packages) \
 		|| { [ $$? -eq 3 ] && echo "SKIPPED without root and mosquitto: the scenarios against mosquitto"; }
 	@.ci/step lint $(MAKE) --no-print-directory lint
+	@.ci/step obligations $(MAKE) --no-print-directory obligations
 	@.ci/step build swift build --build-tests $(strict)
 	@.ci/step tests swift test --skip-build $(strict)
 	@.ci/step "sample package" $(MAKE) --no-print-directory sample
 
 lint: ## Check the format of the Swift sources
 	swift format lint --strict --recursive --parallel $(swift_sources)
+
+obligations: ## Hold what MQTT asks of a client against the tests that name it
+	@Tests/Conformance/check-obligations
 
 format: ## Format the Swift sources in place
 	swift format format --in-place --recursive --parallel $(swift_sources)
