@@ -62,7 +62,7 @@ extension OpeningHandshake {
                 throw .invalidRequest("more than one Origin")
             }
 
-            let encodedKey = OpeningHandshake.base64(key)
+            let encodedKey = Base64.encode(key)
             var fields: [(name: String, value: String)] = [
                 ("Host", host), ("Upgrade", "websocket"), ("Connection", "Upgrade"),
                 ("Sec-WebSocket-Key", encodedKey),
