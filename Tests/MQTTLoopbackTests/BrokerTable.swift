@@ -9,7 +9,7 @@ final class BrokerTable {
     private var clients: [ConnectionID: TableClient] = [:]
 
     init(_ configuration: BrokerConfiguration = BrokerConfiguration()) {
-        core = BrokerCore(configuration: configuration)
+        core = BrokerCore(configuration: configuration) { [UInt8](repeating: 0x5A, count: $0) }
     }
 
     /// A transport without CONNECT.

@@ -1,10 +1,12 @@
 extension ClientSession {
     /// Encodes CONNECT on a fresh network connection (section 3.1).
     ///
-    /// - Parameter connackTimeout: how long CONNACK may take.
+    /// - Parameters:
+    ///   - authenticationMethod: CONNECT then waits for the handler's data (5.0, section 4.12).
+    ///   - connackTimeout: how long CONNACK may take, an exchange before it included.
     package mutating func open(
-        userName: String?, password: [UInt8]?, now: Instant, connackTimeout: Duration,
-        into output: inout SessionOutput
+        userName: String?, password: [UInt8]?, authenticationMethod: String? = nil, now: Instant,
+        connackTimeout: Duration, into output: inout SessionOutput
     ) {
         if phase != .closed { closed(now: now, into: &output) }
         let startsClean = nextCleanStart
@@ -19,7 +21,11 @@ extension ClientSession {
             password: password, properties: connectProperties)
         connection.connackDeadline = now + connackTimeout
         phase = .awaitingConnack
-        send(.connect(connect), into: &output)
+        if let authenticationMethod, configuration.version == .v5 {
+            authenticate(by: authenticationMethod, before: connect, into: &output)
+        } else {
+            send(.connect(connect), into: &output)
+        }
     }
 
     /// Ends the connection by DISCONNECT (section 3.14); nothing is sent after it [MQTT-3.14.4-1].
@@ -30,6 +36,12 @@ extension ClientSession {
         switch phase {
         case .closed, .closing: return
         case .awaitingConnack, .established: break
+        }
+        guard isConnectSent else {
+            // CONNECT comes first [MQTT-3.1.0-1].
+            phase = .closing
+            output.actions.append(.close(nil))
+            return
         }
         var disconnect = Disconnect(reasonCode: reason, properties: properties)
         switch configuration.version {
@@ -61,6 +73,7 @@ extension ClientSession {
             if let token = publish.token { output.actions.append(.failed(token, .connectionLost)) }
         }
         carryOverDeliveries()
+        failReauthentication(with: .connectionLost, into: &output)
         let wasIntended = connection.keepsSessionAfterDisconnect != nil
         if session.isActive, connection.isEstablished || wasIntended, !sessionSurvives {
             endSession(into: &output)
@@ -76,7 +89,7 @@ extension ClientSession {
     ) {
         switch packet {
         case .connack(let connack): receiveConnack(connack, now: now, into: &output)
-        case .auth: fail(.unexpectedAuth, into: &output)
+        case .auth(let auth): receiveAuth(auth, into: &output)
         case .connect, .publish, .puback, .pubrec, .pubrel, .pubcomp, .subscribe, .suback, .unsubscribe,
             .unsuback, .pingreq, .pingresp, .disconnect:
             fail(.packetBeforeConnack, into: &output)
@@ -96,19 +109,19 @@ extension ClientSession {
             end(.refused(connack.reasonCode), reason: nil, into: &output)
             return
         }
-        // From here on the server reads a DISCONNECT.
-        phase = .established
         if let violation = check(connack) {
+            // From here on the server reads a DISCONNECT.
+            phase = .established
             if violation == .sessionPresentWithoutSession { session.mustStartClean = true }
             fail(violation, into: &output)
             return
         }
+        if finishAuthentication(by: connack, into: &output) { return }
         acceptConnack(connack, now: now, into: &output)
     }
 
-    private mutating func acceptConnack(
-        _ connack: Connack, now: Instant, into output: inout SessionOutput
-    ) {
+    mutating func acceptConnack(_ connack: Connack, now: Instant, into output: inout SessionOutput) {
+        phase = .established
         if configuration.version == .v5 { connection.limits = NegotiatedLimits(connack.properties) }
         connection.isEstablished = true
         connection.outgoingAliases.maximum = min(
@@ -150,6 +163,7 @@ extension ClientSession {
             if !session.isActive, !configuration.adoptsServerSession { return .sessionPresentWithoutSession }
         }
         guard configuration.version == .v5 else { return nil }
+        if let violation = checkAuthentication(of: connack) { return violation }
         var assigned: String?
         for property in connack.properties.entries {
             if case .assignedClientIdentifier(let value) = property { assigned = value }
@@ -159,7 +173,7 @@ extension ClientSession {
                 return .responseInformationNotRequested
             }
             // One that we named is repeated [MQTT-4.12.0-5].
-            if case .authenticationMethod = property,
+            if case .authenticationMethod = property, connection.authentication == nil,
                 !configuration.connectProperties.entries.contains(property)
             {
                 return .unexpectedAuthenticationMethod

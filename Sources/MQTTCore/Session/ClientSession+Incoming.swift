@@ -13,7 +13,7 @@ extension ClientSession {
         case .unsuback(let answer): receiveUnsuback(answer, into: &output)
         case .pingresp: connection.keepAlive.answered()
         case .disconnect(let disconnect): receiveDisconnect(disconnect, into: &output)
-        case .auth: fail(.unexpectedAuth, into: &output)
+        case .auth(let auth): receiveAuth(auth, into: &output)
         case .connack: fail(.secondConnack, into: &output)
         case .connect, .subscribe, .unsubscribe, .pingreq: fail(.clientPacketFromServer, into: &output)
         }

@@ -56,7 +56,8 @@ package struct ClientSession: Sendable {
         }
         switch phase {
         case .established: receiveEstablished(packet, now: now, into: &output)
-        case .awaitingConnack: receiveFirst(packet, now: now, into: &output)
+        case .awaitingConnack:
+            if !hold(packet, into: &output) { receiveFirst(packet, now: now, into: &output) }
         case .closed, .closing: break
         }
     }
@@ -113,6 +114,7 @@ package struct ClientSession: Sendable {
         for identifier in connection.requests.keys {
             connection.requests[identifier]?.token = nil
         }
+        failReauthentication(with: error, into: &output)
         failInFlight(with: error, into: &output)
     }
 
@@ -127,7 +129,7 @@ package struct ClientSession: Sendable {
     package var nextDeadline: Instant? {
         switch phase {
         case .awaitingConnack: connection.connackDeadline
-        case .established: connection.keepAlive.nextDeadline
+        case .established: earlier(connection.keepAlive.nextDeadline, reauthenticationDeadline)
         case .closed, .closing: nil
         }
     }
@@ -135,8 +137,10 @@ package struct ClientSession: Sendable {
     package mutating func deadlineReached(now: Instant, into output: inout SessionOutput) {
         switch phase {
         case .awaitingConnack:
-            if now >= connection.connackDeadline { end(.connackTimeout, reason: nil, into: &output) }
+            if now >= connection.connackDeadline { connackDeadlineReached(into: &output) }
         case .established:
+            reauthenticationDeadlineReached(now: now, into: &output)
+            guard phase == .established else { return }
             switch connection.keepAlive.deadlineReached(now: now) {
             case .nothing: break
             case .sendPing: send(.pingreq, into: &output)
@@ -239,7 +243,8 @@ extension ClientSession {
                 // Closing says enough where even that is too much for the server.
                 if excess(output, from: start) != nil { output.removeLastPacket(from: start) }
             }
-        case .awaitingConnack: break
+        case .awaitingConnack:
+            if let reason { sendDisconnectWhileAuthenticating(reason, into: &output) }
         }
         phase = .closing
         output.actions.append(.close(error))

@@ -9,6 +9,8 @@ struct ConnectionState: Sendable {
     var connackDeadline: Instant
     /// What the server was told at DISCONNECT to do with the session; nil when none was sent.
     var keepsSessionAfterDisconnect: Bool?
+    /// nil where CONNECT named no Authentication Method.
+    var authentication: Authentication?
     var limits = NegotiatedLimits()
     var keepAlive: KeepAlive
     /// Messages with an identifier that this connection has carried and the server not yet answered.

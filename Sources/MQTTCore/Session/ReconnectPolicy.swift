@@ -105,9 +105,11 @@ package enum ConnectionFailure: Sendable, Hashable, CaseIterable {
             .qosNotSupported, .retainNotAvailable, .wildcardSubscriptionsNotAvailable,
             .subscriptionIdentifiersNotAvailable, .sharedSubscriptionsNotAvailable,
             .subscriptionIdentifierNotAllowed, .packetIdentifiersExhausted, .topicAliasNotAvailable,
-            .requiresVersion5, .connackTimeout, .pingResponseTimeout, .malformed,
+            .requiresVersion5, .noAuthenticationMethod, .reauthenticationUnderWay, .connackTimeout,
+            .authenticationFailed, .authenticationTimeout, .pingResponseTimeout, .malformed,
             .violation:
             self = .transient
+        case .serverNotAuthentic: self = .certificate
         // Our own CONNECT can't be written: it won't be better the next time.
         case .notEncodable: self = .refusedByServer
         }

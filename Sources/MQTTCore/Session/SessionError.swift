@@ -32,11 +32,20 @@ package enum SessionError: Error, Sendable, Hashable {
     /// Something that 3.1.1 doesn't have.
     case requiresVersion5
     case notEncodable(EncodeError)
+    /// CONNECT named no Authentication Method [MQTT-4.12.0-7].
+    case noAuthenticationMethod
+    /// One at a time (section 4.12.1).
+    case reauthenticationUnderWay
 
     // Connections.
 
     case refused(ReasonCode)
     case connackTimeout
+    /// The application's handler gave up, in its own words; a re-authentication's operation fails so too.
+    case authenticationFailed(String)
+    /// The server accepted us, and the handler not the server.
+    case serverNotAuthentic(String)
+    case authenticationTimeout(AuthenticationParty)
     case pingResponseTimeout
     case serverDisconnected(ReasonCode)
     case malformed(DecodeError)
@@ -61,8 +70,14 @@ package enum SessionViolation: Sendable, Hashable {
     case clientIdentifierReplaced
     /// CONNACK names an Authentication Method that CONNECT didn't [MQTT-4.12.0-6].
     case unexpectedAuthenticationMethod
-    /// [MQTT-4.12.0-6]
+    /// [MQTT-4.12.0-6]; or one that doesn't fit the exchange under way.
     case unexpectedAuth
+    /// AUTH or CONNACK names another Authentication Method than CONNECT, or none [MQTT-4.12.0-5].
+    case authenticationMethodChanged
+    /// CONNACK accepts before the exchange has come to its end.
+    case authenticationCutShort
+    /// The server speaks before CONNECT.
+    case packetBeforeConnect
     /// CONNECT, SUBSCRIBE, UNSUBSCRIBE, PINGREQ, or in 3.1.1 DISCONNECT, from a server.
     case clientPacketFromServer
     /// No SUBSCRIBE waits for this SUBACK [MQTT-2.2.1-6], 3.1.1: [MQTT-2.3.1-7]
@@ -95,7 +110,8 @@ package enum SessionViolation: Sendable, Hashable {
         case .topicAliasInvalid: .topicAliasInvalid
         case .packetBeforeConnack, .secondConnack, .connackReasonCode, .sessionPresentAfterCleanStart,
             .sessionPresentWithoutSession, .clientIdentifierNotAssigned, .clientIdentifierReplaced,
-            .unexpectedAuthenticationMethod, .unexpectedAuth, .clientPacketFromServer, .unknownSuback,
+            .unexpectedAuthenticationMethod, .unexpectedAuth, .authenticationMethodChanged,
+            .authenticationCutShort, .packetBeforeConnect, .clientPacketFromServer, .unknownSuback,
             .unknownUnsuback, .subackCount, .unsubackCount, .topicAliasUnknown, .topicNameMissing,
             .problemInformationNotRequested, .responseInformationNotRequested, .subscriptionIdentifierUnknown:
             .protocolError

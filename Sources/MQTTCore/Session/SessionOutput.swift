@@ -49,6 +49,10 @@ package enum SessionAction: Sendable, Hashable {
     case published(OperationToken, ReasonCode, Properties)
     case subscribed(OperationToken, Suback)
     case unsubscribed(OperationToken, Unsuback)
+    /// The application's handler has the word: `authenticationAnswered` or `authenticationFailed` comes next.
+    case authenticate(AuthenticationToken, AuthenticationStep)
+    /// The server has accepted a re-authentication.
+    case reauthenticated(OperationToken)
     /// The answer to a SUBSCRIBE by which the machine itself restored subscriptions.
     case subscriptionsRestored([Subscribe.Subscription], Suback)
     /// The operation is over without a server's answer.

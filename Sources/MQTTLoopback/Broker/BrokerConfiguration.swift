@@ -20,6 +20,10 @@ public struct BrokerConfiguration: Sendable, Hashable {
     public var users: [User] = []
     /// Whether a client without a user name is let in. One with a user name always needs its password.
     public var allowsAnonymous = true
+    /// Whether users may prove their passwords by SCRAM-SHA-256 (5.0, section 4.12) instead of sending them.
+    public var offersSCRAM = false
+    /// Iterations of SCRAM, from 1; below 4096 clients should refuse.
+    public var scramIterations = 4096
 
     /// Receive Maximum told to clients (5.0, section 3.2.2.3.3); 1 to 65,535.
     public var receiveMaximum: UInt16 = 65535

@@ -15,6 +15,8 @@ final class BrokerConnection {
     enum Phase {
         /// CONNECT is to come, before the deadline.
         indirect case awaitingConnect(deadline: ContinuousClock.Instant)
+        /// CONNECT waits for the end of an exchange of AUTH packets (5.0, section 4.12), before the deadline.
+        indirect case authenticating(Connect, SCRAMServer, deadline: ContinuousClock.Instant)
         /// Between the accepted CONNECT and the end.
         case connected(Link)
         /// Nothing more is read; what is left to write is written, then the connection closes.
@@ -30,12 +32,16 @@ final class BrokerConnection {
         /// What the user may use; `nil` permits all topics.
         let allowedTopics: [TopicFilter]?
         let will: Will?
+        /// Who has authenticated by SCRAM, and may do so again.
+        let scramUser: String?
     }
 
     let generation: UInt64
     var phase: Phase
     /// What the client's Topic Aliases stand for (5.0, section 3.3.2.3.4).
     var topicAliases: [UInt16: String] = [:]
+    /// A re-authentication under way.
+    var reauthentication: SCRAMServer?
     var output: [UInt8] = []
     /// Whether the connection stands in the list of those that have something to write.
     var isDirty = false

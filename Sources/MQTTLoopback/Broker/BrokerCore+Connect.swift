@@ -2,18 +2,30 @@ import MQTTCore
 
 /// Clients come and go: CONNECT, DISCONNECT, sessions, take-over, wills (sections 3.1, 3.14 and 4.1).
 extension BrokerCore {
-    func accept(_ connect: Connect, on id: ConnectionID, now: ContinuousClock.Instant) {
-        let request = ConnectRequest(connect)
-        let user: BrokerConfiguration.User?
+    func accept(
+        _ connect: Connect, on id: ConnectionID, before deadline: ContinuousClock.Instant,
+        now: ContinuousClock.Instant
+    ) {
+        if let method = connect.properties.authenticationMethod {
+            return authenticate(connect, by: method, on: id, before: deadline)
+        }
         switch authenticate(connect) {
-        case .success(let found): user = found
-        case .failure(let refusal): return refuse(connect, on: id, because: refusal.reason)
+        case .success(let user): admit(connect, user, on: id, now: now)
+        case .failure(let refusal): refuse(connect, on: id, because: refusal.reason)
         }
-        if let reason = objection(to: connect, request) {
-            return refuse(connect, on: id, because: reason)
-        }
+    }
 
-        var answer: [Property] = []
+    /// Accepts a client whose user is known.
+    ///
+    /// - Parameter authenticated: what CONNACK says of the exchange that has led here.
+    func admit(
+        _ connect: Connect, _ user: BrokerConfiguration.User?, authenticated: [Property] = [],
+        on id: ConnectionID, now: ContinuousClock.Instant
+    ) {
+        let request = ConnectRequest(connect)
+        if let reason = objection(to: connect) { return refuse(connect, on: id, because: reason) }
+
+        var answer = authenticated
         var clientIdentifier = connect.clientIdentifier
         if clientIdentifier.isEmpty {
             clientIdentifier = assignClientIdentifier()
@@ -51,7 +63,8 @@ extension BrokerCore {
         connections[id.slot]!.phase = .connected(
             BrokerConnection.Link(
                 session: slot, version: connect.version, keepAliveLimit: keepAliveLimit,
-                allowedTopics: user?.allowedTopics?.compactMap { try? TopicFilter($0) }, will: connect.will))
+                allowedTopics: user?.allowedTopics?.compactMap { try? TopicFilter($0) }, will: connect.will,
+                scramUser: authenticated.isEmpty ? nil : user?.name))
         if let keepAliveLimit { watch(now + keepAliveLimit) }
 
         appendLimits(to: &answer)
@@ -151,10 +164,8 @@ extension BrokerCore {
     }
 
     /// Why a CONNECT that is in itself well-formed is not accepted.
-    private func objection(to connect: Connect, _ request: ConnectRequest) -> ReasonCode? {
+    private func objection(to connect: Connect) -> ReasonCode? {
         if connectionCount > configuration.maximumConnections { return .serverBusy }
-        // Extended authentication isn't spoken here [MQTT-4.12.0-1].
-        if request.hasAuthenticationMethod { return .badAuthenticationMethod }
         switch connect.version {
         case .v3_1_1:
             // Nobody could come back to such a session ([MQTT-3.1.3-8] of 3.1.1).
@@ -168,7 +179,7 @@ extension BrokerCore {
         return nil
     }
 
-    private func refuse(_ connect: Connect, on id: ConnectionID, because reason: ReasonCode) {
+    func refuse(_ connect: Connect, on id: ConnectionID, because reason: ReasonCode) {
         let code: ReasonCode
         switch connect.version {
         case .v5: code = reason
@@ -241,7 +252,6 @@ private struct ConnectRequest {
     var sessionExpiryInterval: UInt32 = 0
     var receiveMaximum: UInt16 = 65535
     var maximumPacketSize: UInt32 = .max
-    var hasAuthenticationMethod = false
 
     init(_ connect: Connect) {
         for property in connect.properties.entries {
@@ -249,7 +259,6 @@ private struct ConnectRequest {
             case .sessionExpiryInterval(let seconds): sessionExpiryInterval = seconds
             case .receiveMaximum(let count): receiveMaximum = count
             case .maximumPacketSize(let bytes): maximumPacketSize = bytes
-            case .authenticationMethod: hasAuthenticationMethod = true
             default: break
             }
         }

@@ -20,9 +20,9 @@ extension BrokerCore {
         case .unsubscribe(let unsubscribe): receive(unsubscribe, from: id, link)
         case .pingreq: send(.pingresp, to: id, link.version)
         case .disconnect(let disconnect): receive(disconnect, from: id, link, now: now)
-        // A second CONNECT [MQTT-3.1.0-2]; AUTH without an Authentication Method in CONNECT
-        // [MQTT-4.12.0-6]; what only a server sends.
-        case .connect, .auth, .connack, .suback, .unsuback, .pingresp:
+        case .auth(let auth): reauthenticate(auth, from: id, link, now: now)
+        // A second CONNECT [MQTT-3.1.0-2]; what only a server sends.
+        case .connect, .connack, .suback, .unsuback, .pingresp:
             end(id, because: .protocolError, now: now)
         }
     }

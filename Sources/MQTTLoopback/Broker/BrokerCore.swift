@@ -16,6 +16,8 @@ package final class BrokerCore {
     package internal(set) var droppedMessages: UInt64 = 0
 
     let maximumOutputBytes: Int
+    /// That many unpredictable bytes.
+    let random: (Int) -> [UInt8]
     var connections: [BrokerConnection?] = []
     var freeConnections: [Int] = []
     var connectionCount = 0
@@ -36,8 +38,11 @@ package final class BrokerCore {
     /// nothing.
     private var earliestDeadline: ContinuousClock.Instant?
 
-    package init(configuration: BrokerConfiguration = BrokerConfiguration()) {
+    package init(
+        configuration: BrokerConfiguration = BrokerConfiguration(), random: @escaping (Int) -> [UInt8]
+    ) {
         self.configuration = configuration
+        self.random = random
         maximumOutputBytes = configuration.maximumOutputBytes
         retained = RetainedMessages(limit: configuration.maximumRetainedMessages)
     }
@@ -70,13 +75,15 @@ package final class BrokerCore {
         guard let phase = phase(of: id) else { return }
         switch phase {
         case .closing: return
-        case .awaitingConnect:
+        case .awaitingConnect(let deadline):
             // The first packet is CONNECT, or the connection ends without an answer [MQTT-3.1.0-1].
             guard case .connect(let connect) = packet else {
                 beginClosing(id)
                 return
             }
-            accept(connect, on: id, now: now)
+            accept(connect, on: id, before: deadline, now: now)
+        case .authenticating(let connect, let exchange, _):
+            authenticate(packet, from: id, connect, exchange, now: now)
         case .connected(let link):
             connections[id.slot]!.lastReceived = now
             dispatch(packet, from: id, link, now: now)
@@ -105,6 +112,7 @@ package final class BrokerCore {
                 break
             }
             beginClosing(id)
+        case .authenticating: beginClosing(id)
         case .connected:
             end(id, because: error.reasonCode, now: now)
         }
@@ -130,7 +138,7 @@ package final class BrokerCore {
             guard let connection = connections[slot] else { continue }
             let id = ConnectionID(slot: slot, generation: connection.generation)
             switch connection.phase {
-            case .awaitingConnect(let deadline):
+            case .awaitingConnect(let deadline), .authenticating(_, _, let deadline):
                 if deadline <= now { beginClosing(id) } else { watch(deadline) }
             case .connected(let link):
                 guard let limit = link.keepAliveLimit else { continue }
@@ -190,7 +198,7 @@ package final class BrokerCore {
             guard let connection = connections[slot] else { continue }
             let id = ConnectionID(slot: slot, generation: connection.generation)
             switch connection.phase {
-            case .awaitingConnect: beginClosing(id)
+            case .awaitingConnect, .authenticating: beginClosing(id)
             case .connected: end(id, because: .serverShuttingDown, now: now)
             case .closing: break
             }
@@ -234,7 +242,7 @@ package final class BrokerCore {
             connection.output.removeAll(keepingCapacity: true)
         }
         switch phase {
-        case .awaitingConnect: return .goOn
+        case .awaitingConnect, .authenticating: return .goOn
         case .closing: return .close
         case .connected(let link):
             // There may be room now for what waited.

@@ -38,7 +38,7 @@ final class BrokerDriver {
         self.webSocketPath = webSocketPath
         self.compressesWebSocket = compressesWebSocket
         self.tlsContext = tlsContext
-        core = BrokerCore(configuration: configuration)
+        core = BrokerCore(configuration: configuration) { loop.random.bytes($0) }
     }
 
     var counters: LoopbackBroker.Counters {

@@ -103,6 +103,12 @@ public enum FailureCode: String, Sendable, Hashable, Codable, CaseIterable {
     case mqttOperationRefused = "mqtt.operation_refused"
     /// The server no longer has the session, and the operation wasn't to be repeated.
     case mqttSessionLost = "mqtt.session_lost"
+    /// The application's authentication handler couldn't go on.
+    case mqttAuthenticationFailed = "mqtt.authentication_failed"
+    /// The handler or the server left an exchange of AUTH packets where it was.
+    case mqttAuthenticationTimeout = "mqtt.authentication_timeout"
+    /// The server accepted the client and couldn't prove what it has to, such as that it knows the password.
+    case mqttServerNotAuthentic = "mqtt.server_not_authentic"
 
     case idleKilledFIN = "idle.killed_fin"
     case idleKilledRST = "idle.killed_rst"

@@ -7,6 +7,8 @@ public struct ClientConfiguration: Sendable {
     public var userName: String?
     /// Password for CONNECT; the profile's is used where this is nil.
     public var password: [UInt8]?
+    /// Enhanced authentication (5.0, section 4.12), besides user name and password where these are set; nil for none.
+    public var authentication: (any AuthenticationHandler)?
     /// Whether the first connect begins a new session. Under 5.0 reconnects resume it; under 3.1.1 this is
     /// Clean Session, and holds for every connection.
     public var cleanStart: Bool
@@ -73,7 +75,7 @@ public struct ClientConfiguration: Sendable {
 
     public init(
         version: Version = .automatic, clientID: String = "", userName: String? = nil,
-        password: [UInt8]? = nil,
+        password: [UInt8]? = nil, authentication: (any AuthenticationHandler)? = nil,
         cleanStart: Bool = true, keepAlive: Duration = .seconds(30), pingTimeout: Duration? = nil,
         sessionExpiry: Duration = .seconds(3600), sessionExpiryAfterDisconnect: Duration = .zero,
         will: WillMessage? = nil, reconnect: ReconnectStrategy = .automatic,
@@ -87,6 +89,7 @@ public struct ClientConfiguration: Sendable {
         self.clientID = clientID
         self.userName = userName
         self.password = password
+        self.authentication = authentication
         self.cleanStart = cleanStart
         self.keepAlive = keepAlive
         self.pingTimeout = pingTimeout
@@ -176,6 +179,7 @@ extension ClientConfiguration {
         if version == .v3_1_1, clientID.isEmpty, !cleanStart {
             throw MQTTError(.clientInvalidArgument, "in MQTT 3.1.1 a session that lasts needs a clientID")
         }
+        try checkAuthentication()
         let will = try will.map { will throws(MQTTError) in
             do {
                 return Will(
@@ -200,9 +204,23 @@ extension ClientConfiguration {
 
     func versionNegotiation(for route: Route, now: ContinuousClock.Instant) -> VersionNegotiation {
         switch version {
+        // 3.1.1 has no such exchange.
+        case .automatic where authentication != nil: VersionNegotiation(fixed: .v5)
         case .automatic: VersionNegotiation(first: VersionMemory.shared.version(for: route, now: now))
         case .v5: VersionNegotiation(fixed: .v5)
         case .v3_1_1: VersionNegotiation(fixed: .v3_1_1)
+        }
+    }
+
+    private func checkAuthentication() throws(MQTTError) {
+        guard authentication != nil else { return }
+        if version == .v3_1_1 {
+            throw MQTTError(.clientInvalidArgument, "an authentication handler needs MQTT 5.0")
+        }
+        if connectProperties.authenticationMethod != nil {
+            throw MQTTError(
+                .clientInvalidArgument,
+                "connectProperties name an Authentication Method besides the handler's")
         }
     }
 

@@ -160,6 +160,20 @@ public final class MQTTClient: Sendable {
         try await engine.perform { .unsubscribe(subscription.buffer, $0, $1) }
     }
 
+    /// Authenticates anew on the connection that stands, by `configuration.authentication` (5.0, section 4.12.1): for
+    /// credentials that expire. Messages flow on meanwhile. Returns when the server has accepted.
+    ///
+    /// A failure ends the connection, as the protocol demands, and the next one authenticates from the start;
+    /// only where the handler fails before anything is sent does the connection live on. Cancelling stops the
+    /// waiting, not the exchange.
+    ///
+    /// - Parameter timeout: how long the whole exchange may take, above zero.
+    /// - Throws: `MQTTError`.
+    public func reauthenticate(timeout: Duration = .seconds(10)) async throws {
+        let engine = try engine.get()
+        try await engine.perform { .reauthenticate(timeout: timeout, $0, $1) }
+    }
+
     /// Ends the connection in order and for good: DISCONNECT, over WebSocket the closing handshake, over TLS
     /// close_notify. Calls that wait fail with `client.disconnected`; sequences end.
     public func disconnect() async {

@@ -11,6 +11,7 @@ final class ClientInbox: Sendable {
         /// Without a continuation where the subscription was let go of.
         case unsubscribe(MessageBuffer, OperationToken, UnsafeContinuation<Void, any Error>?)
         case roomMade(MessageBuffer)
+        case reauthenticate(timeout: Duration, OperationToken, UnsafeContinuation<Void, any Error>)
         case disconnect(CheckedContinuation<Void, Never>?)
     }
 

@@ -25,8 +25,11 @@ struct FirstAnswer {
     func failure(insteadOf error: SessionError) -> TransportError? {
         guard let first = bytes.first else { return nil }
         let isConnack = first == 0x20 && !isText
+        // AUTH, flags 0: an exchange before CONNACK (5.0, section 4.12).
+        let isAuth = first == 0xF0
         switch error {
-        case .malformed where !isConnack:
+        case .connackTimeout where isAuth: return nil
+        case .malformed where !isConnack && !isAuth:
             // A server that knows only 3.1.1 answers in its own terms, and that has a name of its own.
             let known = TransportError(session: error, isEstablished: false)
             guard known.code == .mqttNotMQTT else { return nil }

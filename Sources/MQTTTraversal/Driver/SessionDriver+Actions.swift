@@ -19,6 +19,10 @@ extension SessionDriver {
             restored(subscriptions, suback)
         case .failed(let token, let error):
             failed(token, error)
+        case .authenticate(let token, let step):
+            authenticate(token, step)
+        case .reauthenticated(let token):
+            reauthentications.removeValue(forKey: token)?.resume()
         case .sessionLost:
             events.emit(.sessionLost)
         case .persist(let token, _):
@@ -100,6 +104,8 @@ extension SessionDriver {
             _ = discard(request.buffer, mqttError)
             request.continuation.resume(throwing: mqttError)
         } else if let continuation = unsubscribes.removeValue(forKey: token) {
+            continuation.resume(throwing: mqttError)
+        } else if let continuation = reauthentications.removeValue(forKey: token) {
             continuation.resume(throwing: mqttError)
         } else {
             abandonedSubscribes[token] = nil

@@ -55,7 +55,8 @@ extension SessionDriver {
             output.packetEnds.removeAll(keepingCapacity: true)
             session.open(
                 userName: configuration.userName ?? profile.userName,
-                password: configuration.password ?? profile.password, now: loop.now,
+                password: configuration.password ?? profile.password,
+                authenticationMethod: configuration.authentication?.method, now: loop.now,
                 connackTimeout: profile.deadlines.mqttConnect, into: &output)
         case .failure(let error):
             link = .none
@@ -145,6 +146,7 @@ extension SessionDriver {
         var cause = endCause ?? error
         endCause = nil
         if cause?.hop == nil { cause?.hop = peer }
+        authenticationEnded(cause.map { MQTTError($0) })
         session.closed(now: loop.now, into: &output)
         router.connectionEnded()
         performActions()
@@ -215,6 +217,7 @@ extension SessionDriver {
         case .none: break
         case .attempting(let connector): connector.cancel()
         case .online(let stream):
+            authenticationEnded(nil)
             // The server may have accepted CONNECT by now: without DISCONNECT it would publish the will.
             session.disconnect(now: loop.now, into: &output)
             sendOutput()

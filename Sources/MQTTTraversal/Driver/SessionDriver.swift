@@ -29,6 +29,7 @@ final class SessionDriver {
     var unsubscribes: [OperationToken: UnsafeContinuation<Void, any Error>] = [:]
     var connects: [OperationToken: UnsafeContinuation<ConnectOutcome, any Error>] = [:]
     var disconnects: [CheckedContinuation<Void, Never>] = []
+    var reauthentications: [OperationToken: UnsafeContinuation<Void, any Error>] = [:]
     /// Asked for while a disconnect was under way.
     var connectsAfterEnd: [OperationToken: UnsafeContinuation<ConnectOutcome, any Error>] = [:]
     /// Why the last attempt or connection failed.
@@ -43,6 +44,9 @@ final class SessionDriver {
     var connectSent: ContinuousClock.Instant
     /// What came before CONNACK.
     var firstAnswer = FirstAnswer()
+    var exchange: (any AuthenticationExchange)?
+    /// The handler's step under way.
+    var authenticating: Task<Void, Never>?
 
     // For one turn of the loop; kept for their memory.
     var output = SessionOutput()
@@ -101,6 +105,8 @@ final class SessionDriver {
         case .unsubscribe(let buffer, let token, let continuation): unsubscribe(buffer, token, continuation)
         case .roomMade(let buffer):
             router.admitWithheld(of: buffer) { session.acknowledge($0, into: &output) }
+        case .reauthenticate(let timeout, let token, let continuation):
+            reauthenticate(timeout, token, continuation)
         case .disconnect(let continuation):
             if let continuation { disconnects.append(continuation) }
             failConnects(&connectsAfterEnd, with: disconnectedByCall)
@@ -157,6 +163,9 @@ final class SessionDriver {
             continuation.resume(throwing: CancellationError())
         } else if let continuation = unsubscribes.removeValue(forKey: token) {
             continuation.resume(throwing: CancellationError())
+        } else if let continuation = reauthentications.removeValue(forKey: token) {
+            // The exchange goes on: half of one would end the connection.
+            continuation.resume(throwing: CancellationError())
         } else if let request = subscribes.removeValue(forKey: token) {
             _ = discard(request.buffer, nil)
             if !session.cancel(token) { abandonedSubscribes[token] = request.filter }
@@ -206,7 +215,7 @@ final class SessionDriver {
     }
 
     var disconnectedByCall: MQTTError { MQTTError(.clientDisconnected, "disconnect() was called") }
-    private var notConnected: MQTTError { MQTTError(.clientNotConnected, "there is no connection") }
+    var notConnected: MQTTError { MQTTError(.clientNotConnected, "there is no connection") }
 
     // MARK: The end of a turn
 

@@ -183,6 +183,18 @@ package struct FailureAdvice: Sendable, Hashable {
             (.server, "The broker refuses this operation: check its access rules for this user.")
         case .mqttSessionLost:
             (.server, "The broker forgot the session: the message may or may not have arrived.")
+        case .mqttAuthenticationFailed:
+            (.program, "The authentication handler says why: check the credentials that it was given.")
+        case .mqttAuthenticationTimeout:
+            (
+                .networkOrServer,
+                "The evidence says who was waited for: a handler must answer within the deadline, a server too."
+            )
+        case .mqttServerNotAuthentic:
+            (
+                .networkOrServer,
+                "The server isn't the one that knows this password, or the password is wrong: check its address before it."
+            )
         case .idleKilledFIN, .idleKilledRST:
             (.network, "A hop ends idle connections: use a shorter keep-alive.")
         case .idleBlackholed:

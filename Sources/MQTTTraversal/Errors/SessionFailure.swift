@@ -34,10 +34,20 @@ extension TransportError {
                 (.clientInvalidArgument, .text("a Topic Alias can't be given by hand"))
             case .requiresVersion5:
                 (.clientInvalidArgument, .text("this needs MQTT 5.0, and the connection speaks 3.1.1"))
+            case .noAuthenticationMethod:
+                (.clientInvalidArgument, .text("the configuration has no authentication handler"))
+            case .reauthenticationUnderWay:
+                (.clientInvalidArgument, .text("a re-authentication is under way"))
             case .notEncodable(let error): (.clientInvalidArgument, .text(error.description))
             case .refused(let code): Self.refusal(code, reasonString: nil)
             case .connackTimeout:
                 (.mqttConnackTimeout, .text("CONNECT was sent, and no CONNACK came in time"))
+            case .authenticationFailed(let reason): (.mqttAuthenticationFailed, .text(reason))
+            case .serverNotAuthentic(let reason): (.mqttServerNotAuthentic, .text(reason))
+            case .authenticationTimeout(.handler):
+                (.mqttAuthenticationTimeout, .text("the authentication handler gave no answer in time"))
+            case .authenticationTimeout(.server):
+                (.mqttAuthenticationTimeout, .text("AUTH was sent, and the server didn't go on in time"))
             case .pingResponseTimeout: (.idleBlackholed, .text("PINGREQ was sent, and nothing came in time"))
             case .serverDisconnected(let code): Self.serverDisconnect(code, reasonString: nil)
             // A server that knows only 3.1.1 answers in its own terms.
@@ -116,6 +126,7 @@ extension ConnectionFailure {
         case .tlsUntrusted, .tlsExpired, .tlsNotYetValid, .tlsNameMismatch, .tlsIntercepted,
             .tlsInterceptedTrusted, .tlsNoTrustStore, .tlsClientCertRequired:
             self = .certificate
+        case .mqttServerNotAuthentic: self = .certificate
         case .tlsBadCredentials, .clientInvalidArgument:
             self = .refusedByServer
         default:
