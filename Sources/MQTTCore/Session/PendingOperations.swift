@@ -20,7 +20,7 @@ struct PendingOperations: Sendable {
     mutating func raiseStamp(above stamp: UInt64) { lastStamp = max(lastStamp, stamp) }
 
     mutating func append(_ publish: Publish, token: OperationToken) {
-        if token.rawValue < lastToken { tokensRise = false }
+        if publishes.isEmpty { tokensRise = true } else if token.rawValue < lastToken { tokensRise = false }
         lastToken = token.rawValue
         queuedBytes += publish.payload.count + publish.topicName.utf8.count
         queuedPublishes += 1

@@ -45,6 +45,8 @@ public struct BrokerConfiguration: Sendable, Hashable {
     /// Server Keep Alive, in seconds, which 5.0 clients have to use in place of their own (section
     /// 3.2.2.3.14); 0 turns keep-alive off.
     public var serverKeepAlive: UInt16?
+    /// Response Information for clients that ask for it (5.0, section 3.2.2.3.15); nil for none.
+    public var responseInformation: String?
     /// The longest Session Expiry Interval granted, in seconds; 0xFFFFFFFF lets sessions live for ever.
     public var maximumSessionExpiry: UInt32 = 0xFFFF_FFFF
 

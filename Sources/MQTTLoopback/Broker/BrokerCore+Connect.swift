@@ -68,6 +68,10 @@ extension BrokerCore {
         if let keepAliveLimit { watch(now + keepAliveLimit) }
 
         appendLimits(to: &answer)
+        if connect.properties.requestResponseInformation == true, let text = configuration.responseInformation
+        {
+            answer.append(.responseInformation(text))
+        }
         let connack = Connack(sessionPresent: known != nil, properties: Properties(answer))
         send(.connack(connack), to: id, connect.version)
         pump(slot, now: now)

@@ -103,6 +103,10 @@ public enum FailureCode: String, Sendable, Hashable, Codable, CaseIterable {
     case mqttOperationRefused = "mqtt.operation_refused"
     /// The server no longer has the session, and the operation wasn't to be repeated.
     case mqttSessionLost = "mqtt.session_lost"
+    /// A request was published, and no answer came in time.
+    case mqttRequestTimeout = "mqtt.request_timeout"
+    /// The server knows that nobody subscribes to the request's topic.
+    case mqttNoResponder = "mqtt.no_responder"
     /// The application's authentication handler couldn't go on.
     case mqttAuthenticationFailed = "mqtt.authentication_failed"
     /// The handler or the server left an exchange of AUTH packets where it was.

@@ -42,6 +42,9 @@ public struct ClientConfiguration: Sendable {
     public var subscriptionByteLimit: Int
     /// How many publishes may wait to be sent.
     public var maximumQueuedPublishes: Int
+    /// Where answers to `request` go, below it a random level of the client's own. The server's Response Information,
+    /// where `connectProperties.requestResponseInformation` has brought one, comes first (5.0, section 4.10.1).
+    public var responseTopicPrefix: String
     /// Properties of CONNECT, such as User Properties (5.0).
     public var connectProperties: Properties
     /// Hears of stages, attempts and warnings as they happen; called on the client's loop, so it must not block.
@@ -83,7 +86,8 @@ public struct ClientConfiguration: Sendable {
         receiveMaximum: UInt16 = 65535, automaticTopicAliases: UInt16 = 0,
         failsWithoutPacketIdentifier: Bool = false, subscriptionCapacity: Int = 65536,
         subscriptionByteLimit: Int = 256 * 1024 * 1024, maximumQueuedPublishes: Int = 100_000,
-        connectProperties: Properties = Properties(), log: (@Sendable (LogEvent) -> Void)? = nil
+        responseTopicPrefix: String = "responses", connectProperties: Properties = Properties(),
+        log: (@Sendable (LogEvent) -> Void)? = nil
     ) {
         self.version = version
         self.clientID = clientID
@@ -105,6 +109,7 @@ public struct ClientConfiguration: Sendable {
         self.subscriptionCapacity = subscriptionCapacity
         self.subscriptionByteLimit = subscriptionByteLimit
         self.maximumQueuedPublishes = maximumQueuedPublishes
+        self.responseTopicPrefix = responseTopicPrefix
         self.connectProperties = connectProperties
         self.log = log
     }
@@ -160,6 +165,10 @@ public enum LogEvent: Sendable {
     case triesVersion(ProtocolVersion, after: MQTTError)
     /// A message matched no subscription of this client; it was acknowledged and dropped.
     case unmatchedMessage(topic: String)
+    /// An answer to no request that waits: it came too late, or twice, or was never asked for.
+    case lateResponse(topic: String)
+    /// A responder's answer couldn't be published.
+    case replyFailed(topic: String, error: MQTTError)
 }
 
 extension ClientConfiguration {
@@ -180,6 +189,9 @@ extension ClientConfiguration {
             throw MQTTError(.clientInvalidArgument, "in MQTT 3.1.1 a session that lasts needs a clientID")
         }
         try checkAuthentication()
+        do { _ = try TopicName(responseTopicPrefix) } catch {
+            throw MQTTError(.clientInvalidArgument, "responseTopicPrefix: \(error)")
+        }
         let will = try will.map { will throws(MQTTError) in
             do {
                 return Will(

@@ -17,7 +17,7 @@ public final class MQTTClient: Sendable {
     private let configuration: ClientConfiguration
     private let hub = EventHub()
     /// Or why there can be none: a configuration that can't be sent, a process without descriptors.
-    private let engine: Result<ClientEngine, MQTTError>
+    let engine: Result<ClientEngine, MQTTError>
     private let tls = Lock<TLSContext?>(nil)
 
     /// Makes a client; nothing happens before `connect()`.
@@ -221,6 +221,22 @@ extension MQTTClient {
             throw MQTTError(error)
         }
     }
+
+    func makeRequest(
+        _ payload: [UInt8], _ topic: String, _ qos: QoS, _ properties: Properties
+    ) throws(MQTTError) -> Publish {
+        if configuration.version == .v3_1_1 {
+            throw MQTTError(.clientInvalidArgument, "requests need MQTT 5.0")
+        }
+        if properties.responseTopic != nil || properties.correlationData != nil {
+            throw MQTTError(
+                .clientInvalidArgument,
+                "Response Topic and Correlation Data of a request are set by the client")
+        }
+        return try Self.makePublish(payload, topic, qos, false, properties)
+    }
+
+    func log(_ event: LogEvent) { configuration.log?(event) }
 
     private static func makePublish(
         _ payload: [UInt8], _ topic: String, _ qos: QoS, _ retain: Bool, _ properties: Properties

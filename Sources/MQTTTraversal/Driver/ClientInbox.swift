@@ -5,6 +5,7 @@ final class ClientInbox: Sendable {
     enum Operation: Sendable {
         case connect(TLSContext?, OperationToken, UnsafeContinuation<ConnectOutcome, any Error>)
         case publish(Publish, OperationToken, PublishCompletion)
+        case request(Publish, timeout: Duration, OperationToken, UnsafeContinuation<Message, any Error>)
         /// The task that waits for this operation is cancelled.
         case cancel(OperationToken)
         case subscribe(SubscribeRequest)
@@ -73,9 +74,20 @@ final class ClientInbox: Sendable {
         state.withLock { state in
             state.lastToken += 1
             let operation = make(OperationToken(rawValue: state.lastToken))
-            if case .publish(let publish, _, _) = operation { state.bytes += publish.weight }
+            switch operation {
+            case .publish(let publish, _, _), .request(let publish, _, _, _): state.bytes += publish.weight
+            default: break
+            }
             state.operations.append(operation)
             return state.operations.count == 1
+        }
+    }
+
+    /// For an operation of the client's own.
+    func makeToken() -> OperationToken {
+        state.withLock { state in
+            state.lastToken += 1
+            return OperationToken(rawValue: state.lastToken)
         }
     }
 

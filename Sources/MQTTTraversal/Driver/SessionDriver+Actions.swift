@@ -36,13 +36,16 @@ extension SessionDriver {
     }
 
     private func deliver(_ publish: Publish, _ token: IncomingToken?) {
+        let isResponse = takeResponse(publish)
         if router.stage(publish, token: token) { return }
         // Acknowledged even so [MQTT-4.5.0-2].
         if let token { session.acknowledge(token, into: &output) }
+        if isResponse { return }
         configuration.log?(.unmatchedMessage(topic: publish.topicName))
     }
 
     private func published(_ token: OperationToken, _ code: ReasonCode, _ properties: Properties) {
+        if requestPublished(token, code, properties) { return }
         guard let completion = publishes.removeValue(forKey: token) else { return }
         if code.isError {
             completion.resolve(.failure(MQTTError(TransportError(refused: code, properties: properties))))
@@ -52,6 +55,7 @@ extension SessionDriver {
     }
 
     private func subscribed(_ token: OperationToken, _ suback: Suback) {
+        if responsesSubscribed(token, suback) { return }
         guard let request = subscribes.removeValue(forKey: token) else {
             giveBack(token, suback)
             return
@@ -88,6 +92,7 @@ extension SessionDriver {
         for (subscription, code) in zip(subscriptions, suback.reasonCodes) where code.isError {
             let error = MQTTError(TransportError(refused: code, properties: suback.properties))
             for buffer in router.buffers(for: subscription.topicFilter) { _ = discard(buffer, error) }
+            responsesRefused(subscription.topicFilter, error)
         }
     }
 
@@ -98,6 +103,7 @@ extension SessionDriver {
         } else {
             mqttError = MQTTError(TransportError(session: error, isEstablished: outcome != nil))
         }
+        if requestFailed(token, mqttError) { return }
         if let completion = publishes.removeValue(forKey: token) {
             completion.resolve(.failure(mqttError))
         } else if let request = subscribes.removeValue(forKey: token) {

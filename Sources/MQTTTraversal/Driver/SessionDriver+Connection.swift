@@ -179,6 +179,7 @@ extension SessionDriver {
             case .failed: lastError
             }
         lastError = error
+        failRequests(with: error ?? disconnectedByCall)
         session.abandon(.disconnected, into: &output)
         performActions()
         // Who connects again subscribes anew.

@@ -30,6 +30,7 @@ final class SessionDriver {
     var connects: [OperationToken: UnsafeContinuation<ConnectOutcome, any Error>] = [:]
     var disconnects: [CheckedContinuation<Void, Never>] = []
     var reauthentications: [OperationToken: UnsafeContinuation<Void, any Error>] = [:]
+    var requests = Requests()
     /// Asked for while a disconnect was under way.
     var connectsAfterEnd: [OperationToken: UnsafeContinuation<ConnectOutcome, any Error>] = [:]
     /// Why the last attempt or connection failed.
@@ -105,6 +106,8 @@ final class SessionDriver {
         case .unsubscribe(let buffer, let token, let continuation): unsubscribe(buffer, token, continuation)
         case .roomMade(let buffer):
             router.admitWithheld(of: buffer) { session.acknowledge($0, into: &output) }
+        case .request(let publish, let timeout, let token, let continuation):
+            request(publish, timeout: timeout, token, continuation)
         case .reauthenticate(let timeout, let token, let continuation):
             reauthenticate(timeout, token, continuation)
         case .disconnect(let continuation):
@@ -145,8 +148,7 @@ final class SessionDriver {
         case .none: break
         case .continuation, .receipt:
             guard session.queuedCount < configuration.maximumQueuedPublishes else {
-                let text = "\(configuration.maximumQueuedPublishes) publishes are waiting to be sent"
-                completion.resolve(.failure(MQTTError(.clientQueueFull, text)))
+                completion.resolve(.failure(queueFull))
                 return
             }
             publishes[token] = completion
@@ -155,6 +157,7 @@ final class SessionDriver {
     }
 
     private func cancel(_ token: OperationToken) {
+        if cancelRequest(token) { return }
         if let continuation = connects.removeValue(forKey: token) {
             continuation.resume(throwing: CancellationError())
             // Nobody waits for this attempt any more. A reconnect serves others than those who joined it.
@@ -215,6 +218,10 @@ final class SessionDriver {
     }
 
     var disconnectedByCall: MQTTError { MQTTError(.clientDisconnected, "disconnect() was called") }
+    var queueFull: MQTTError {
+        MQTTError(
+            .clientQueueFull, "\(configuration.maximumQueuedPublishes) publishes are waiting to be sent")
+    }
     var notConnected: MQTTError { MQTTError(.clientNotConnected, "there is no connection") }
 
     // MARK: The end of a turn
@@ -235,7 +242,7 @@ final class SessionDriver {
         performActions()
         if heldBytes > configuration.subscriptionByteLimit { endForFullBuffer(heldBytes) }
         pump()
-        let deadlines = [session.nextDeadline, lifecycle.nextDeadline]
+        let deadlines = [session.nextDeadline, lifecycle.nextDeadline, requests.table.nextDeadline]
         timer.arm(for: deadlines.lazy.compactMap { $0 }.min()) { [weak self] in self?.timerFired() }
     }
 
@@ -315,6 +322,7 @@ final class SessionDriver {
     private func timerFired() {
         timer.fired()
         session.deadlineReached(now: loop.now, into: &output)
+        expireRequests()
         perform(lifecycle.deadlineReached(now: loop.now))
         scheduleTurnEnd()
     }

@@ -183,6 +183,9 @@ package struct FailureAdvice: Sendable, Hashable {
             (.server, "The broker refuses this operation: check its access rules for this user.")
         case .mqttSessionLost:
             (.server, "The broker forgot the session: the message may or may not have arrived.")
+        case .mqttRequestTimeout:
+            (.networkOrServer, "Nobody answered: check that a responder runs and has the right to publish.")
+        case .mqttNoResponder: (.program, "Check the request's topic, and that a responder runs.")
         case .mqttAuthenticationFailed:
             (.program, "The authentication handler says why: check the credentials that it was given.")
         case .mqttAuthenticationTimeout:
