@@ -207,7 +207,7 @@ struct SimulatedLink {
             }
         case .established: break
         case .refused, .sessionLost, .persist, .serverDisconnected, .subscribed, .unsubscribed,
-            .subscriptionsRestored:
+            .subscriptionsRestored, .authenticate, .reauthenticated:
             violations.append("\(action)")
         }
     }
