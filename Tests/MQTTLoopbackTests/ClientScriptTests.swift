@@ -173,7 +173,8 @@ import Testing
             Self.connect, .send(version == .v5 ? Self.accepted : [0x20, 2, 0, 0]), .send(messages),
             .expect([0x40, 2, 0, 1, 0x50, 2, 0, 2]), .send([0x62, 2, 0, 2]), .expect([0x70, 2, 0, 2]), .hold,
         ]
-        let configuration = ClientConfiguration(version: .init(version), clientID: "client-x", keepAlive: .zero)
+        let configuration = ClientConfiguration(
+            version: .init(version), clientID: "client-x", keepAlive: .zero)
         try await run([script], configuration: configuration) { client, peer in
             try await client.connect()
             let record = await peer.record { $0.received.suffix(4) == [0x70, 2, 0, 2] || $0.end != nil }
