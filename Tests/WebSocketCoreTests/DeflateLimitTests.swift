@@ -160,7 +160,7 @@ import WebSocketCore
             for bit in 0..<8 {
                 var wire = server.output
                 wire[index] ^= 1 << UInt8(bit)
-                try expectSame(wire, agreement, &random)
+                expectSame(.client, wire, agreement, &random)
                 var client = Endpoint(.client, messageLimit: 100_000, deflate: agreement)
                 client.feed(wire)
                 if case .failed? = client.observed.last { failures += 1 }
@@ -169,26 +169,28 @@ import WebSocketCore
         #expect(failures > server.output.count)
     }
 
-    @Test func mutated_streams_end_the_same_however_they_are_cut() throws {
-        var random = SeededGenerator(state: 1951)
+    @Test(arguments: [WebSocketRole.client, .server])
+    func mutated_streams_end_the_same_however_they_are_cut(role: WebSocketRole) throws {
+        var random = SeededGenerator(state: role == .client ? 1951 : 1952)
         let agreement = try DeflateTests.agree()
         for _ in 0..<500 {
-            var server = Endpoint(.server, deflate: agreement)
+            var peer = Endpoint(role == .client ? .server : .client, deflate: agreement)
             for _ in 0..<Int.random(in: 1...5, using: &random) {
                 let json = DeflateRoundTripTests.json(Int.random(in: 0...300, using: &random), &random)
-                server.send(.text, json, endsMessage: Bool.random(using: &random))
-                server.connection.sendPing(maskingKey: 0, into: &server.output)
+                peer.send(.text, json, endsMessage: Bool.random(using: &random))
+                peer.connection.sendPing(maskingKey: 1, into: &peer.output)
             }
-            try expectSame(MutationTests.mutated(server.output, &random), agreement, &random)
+            expectSame(role, MutationTests.mutated(peer.output, &random), agreement, &random)
         }
     }
 
     private func expectSame(
-        _ wire: [UInt8], _ agreement: PerMessageDeflate.Agreement, _ random: inout SeededGenerator
-    ) throws {
-        var whole = Endpoint(.client, frameLimit: 70_000, messageLimit: 100_000, deflate: agreement)
+        _ role: WebSocketRole, _ wire: [UInt8], _ agreement: PerMessageDeflate.Agreement,
+        _ random: inout SeededGenerator
+    ) {
+        var whole = Endpoint(role, frameLimit: 70_000, messageLimit: 100_000, deflate: agreement)
         whole.feed(wire)
-        var cut = Endpoint(.client, frameLimit: 70_000, messageLimit: 100_000, deflate: agreement)
+        var cut = Endpoint(role, frameLimit: 70_000, messageLimit: 100_000, deflate: agreement)
         cut.feed(MutationTests.cut(wire, &random))
         #expect(whole.observed == cut.observed)
         #expect(whole.output == cut.output)
