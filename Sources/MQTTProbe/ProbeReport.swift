@@ -42,6 +42,8 @@ package struct ProbeReport: Sendable, Hashable, Codable {
         package let skipReason: String?
         /// From its begin to CONNACK or to its failure.
         package let milliseconds: Double?
+        /// The URLs to which the server sent the probe, in order; the stages are those of the last.
+        package let redirects: [String]?
         /// Those that this route takes, in order.
         package let stages: [Stage]
         package let failure: Failure?
@@ -49,13 +51,13 @@ package struct ProbeReport: Sendable, Hashable, Codable {
         private enum CodingKeys: String, CodingKey {
             case route, url, port
             case isEncrypted = "encrypted"
-            case outcome, skipReason, milliseconds, stages, failure
+            case outcome, skipReason, milliseconds, redirects, stages, failure
         }
 
         package init(
             route: ProbeRoute, url: String, port: UInt16, isEncrypted: Bool, outcome: Outcome,
-            skipReason: String? = nil, milliseconds: Double? = nil, stages: [Stage],
-            failure: Failure? = nil
+            skipReason: String? = nil, milliseconds: Double? = nil, redirects: [String]? = nil,
+            stages: [Stage], failure: Failure? = nil
         ) {
             self.route = route
             self.url = url
@@ -64,6 +66,7 @@ package struct ProbeReport: Sendable, Hashable, Codable {
             self.outcome = outcome
             self.skipReason = skipReason
             self.milliseconds = milliseconds
+            self.redirects = redirects
             self.stages = stages
             self.failure = failure
         }

@@ -125,7 +125,7 @@ package struct StageRecord: Sendable {
         let outcome: ProbeReport.Outcome
         var failure: ProbeReport.Failure?
         /// The stage that had begun and not ended, where there is one.
-        let open = stages.first { stage in !observations.contains { $0.stage == stage } }
+        let open = stages.first { stage in !lastHop.contains { $0.stage == stage } }
         switch end {
         case .connected: outcome = .ok
         case .skipped: outcome = .skipped
@@ -139,23 +139,31 @@ package struct StageRecord: Sendable {
             failure = ProbeReport.Failure(
                 MQTTError(
                     TransportError(
-                        stage: stage, code: Self.timeoutCode(stage), hop: attempt.profile.host,
+                        stage: stage, code: stage.timeoutCode, hop: attempt.profile.host,
                         evidence: .deadline(limit))))
         }
+        let redirects = observations.compactMap(\.redirectTarget)
         let started = observations.first?.started
         let ended = observations.last?.ended
         return ProbeReport.Attempt(
             route: attempt.route, url: attempt.profile.description, port: attempt.profile.port,
             isEncrypted: attempt.profile.isEncrypted, outcome: outcome, skipReason: attempt.skipReason,
             milliseconds: started.flatMap { started in ended.map { started.duration(to: $0).milliseconds } },
+            redirects: redirects.isEmpty ? nil : redirects,
             stages: stages.map { stage(_: $0, failure?.stage, isOpen: $0 == open, outcome) },
             failure: failure)
+    }
+
+    /// What came after the last redirect; all where there was none.
+    private var lastHop: ArraySlice<StageObservation> {
+        let last = observations.lastIndex { $0.redirectTarget != nil }
+        return last.map { observations[($0 + 1)...] } ?? observations[...]
     }
 
     private func stage(
         _ stage: ConnectionStage, _ failed: ConnectionStage?, isOpen: Bool, _ outcome: ProbeReport.Outcome
     ) -> ProbeReport.Stage {
-        let seen = observations.last { $0.stage == stage }
+        let seen = lastHop.last { $0.stage == stage }
         let milliseconds = seen?.duration.milliseconds
         if stage == failed {
             return ProbeReport.Stage(stage, .failed, milliseconds: milliseconds, detail: seen?.detail)
@@ -167,20 +175,17 @@ package struct StageRecord: Sendable {
             // A late answer to an earlier stage, such as a TLS alert about our certificate, which under TLS 1.3
             // comes after the handshake: the failure is that stage's, and this one had no chance.
             return ProbeReport.Stage(stage, .notRun)
-        case nil:
+        case .redirected?, nil:
             return ProbeReport.Stage(stage, isOpen && outcome == .unfinished ? .unfinished : .notRun)
         }
     }
+}
 
-    private static func timeoutCode(_ stage: ConnectionStage) -> FailureCode {
-        switch stage {
-        case .resolve: .dnsTimeout
-        case .local, .tcp: .tcpTimeout
-        case .proxy: .proxyTimeout
-        case .tls: .tlsTimeout
-        case .webSocket: .tcpSilent
-        case .mqttConnect, .established: .mqttConnackTimeout
-        }
+extension StageObservation {
+    /// The URL that a redirect led to.
+    fileprivate var redirectTarget: String? {
+        guard case .redirected(let url) = outcome else { return nil }
+        return url
     }
 }
 

@@ -147,6 +147,9 @@ package final class ByteStream {
         return refusal
     }
 
+    /// Where a refusal leads, as it came.
+    var refusalLocation: String? { webSocket?.location }
+
     /// Bytes that the kernel hasn't taken yet.
     package var pendingBytes: Int { wire.count - wireStart }
 

@@ -1,11 +1,14 @@
 internal import Glibc
 
-/// One attempt along one route: resolve, TCP, TLS, WebSocket, each under its deadline and each observed.
+/// One attempt along one route: resolve, TCP, TLS, WebSocket, each under its deadline and each observed. Where
+/// the server redirects and the profile's policy allows it, the same again along the route to there.
 ///
 /// Used once, on its loop. It calls `completion` exactly once, unless it is cancelled first.
 package final class Connector {
     private enum State {
         case idle
+        /// A redirect leads to TLS, whose context is being made.
+        case preparing
         case resolving
         case connecting(TCPAttempt, remaining: [SocketAddress], failures: [TransportError])
         case establishing(ByteStream, remainingStages: [ConnectionStage])
@@ -13,8 +16,11 @@ package final class Connector {
     }
 
     private let loop: EventLoop
-    private let route: Route
-    private let tlsContext: TLSContext?
+    /// The route that is being taken, or was.
+    package private(set) var route: Route
+    private var trail: RedirectTrail
+    /// Made for these options.
+    private var tls: (options: TLSOptions, context: TLSContext)?
     private let resolver: Resolver
     private let observe: (StageObservation) -> Void
     private let completion: (Result<ByteStream, TransportError>) -> Void
@@ -23,6 +29,8 @@ package final class Connector {
     private var stage = ConnectionStage.resolve
     private var stageStart: ContinuousClock.Instant
     private var timer: EventLoop.TimerIdentifier?
+    /// Runs from the first redirect on: however many there are, together they may take as long as one route.
+    private var redirectTimer: EventLoop.TimerIdentifier?
 
     /// - Parameters:
     ///   - tlsContext: present exactly when the route has TLS.
@@ -34,7 +42,8 @@ package final class Connector {
     ) {
         self.loop = loop
         self.route = route
-        self.tlsContext = tlsContext
+        trail = RedirectTrail(from: route)
+        tls = route.tls.flatMap { options in tlsContext.map { (options, $0) } }
         self.resolver = resolver
         self.observe = observe
         self.completion = completion
@@ -43,6 +52,10 @@ package final class Connector {
 
     package func start() {
         guard case .idle = state else { return }
+        resolve()
+    }
+
+    private func resolve() {
         state = .resolving
         begin(.resolve, deadline: route.deadlines.resolve) { connector in
             connector.fail(
@@ -62,9 +75,9 @@ package final class Connector {
 
     /// Ends the attempt without a word.
     package func cancel() {
-        endStage()
+        endTimers()
         switch state {
-        case .idle, .resolving, .done: break
+        case .idle, .preparing, .resolving, .done: break
         case .connecting(let attempt, _, _): attempt.cancel()
         case .establishing(let stream, _):
             stream.delegate = nil
@@ -127,7 +140,7 @@ package final class Connector {
         do throws(TransportError) {
             let stream = try ByteStream(
                 loop: loop, descriptor: descriptor, peer: address.description, role: .client(route),
-                tlsContext: tlsContext)
+                tlsContext: tls?.context)
             stream.delegate = self
             let remaining = route.stages.filter { $0 == .tls || $0 == .webSocket }
             state = .establishing(stream, remainingStages: remaining)
@@ -160,9 +173,60 @@ package final class Connector {
 
     private func finishIfOpen() {
         guard case .establishing(let stream, _) = state, stream.isOpen else { return }
+        endTimers()
         state = .done
         stream.delegate = nil
         completion(.success(stream))
+    }
+
+    // MARK: Redirects
+
+    private func redirected(_ answer: TransportError.HTTPAnswer, from stream: ByteStream) {
+        do throws(RedirectTrail.Refusal) {
+            route = try trail.follow(status: answer.status, location: stream.refusalLocation)
+        } catch {
+            var answer = answer
+            answer.notFollowed = TransportError.Evidence.printable(error.reason)
+            return report(
+                TransportError(stage: stage, code: .wsRedirected, hop: stream.peer, evidence: .http(answer)))
+        }
+        observe(
+            StageObservation(
+                stage: stage, outcome: .redirected(to: route.url), started: stageStart, ended: loop.now))
+        if redirectTimer == nil { startRedirectTimer() }
+        guard let options = route.tls, options != tls?.options else { return resolve() }
+        state = .preparing
+        let bound = LoopBound(self, on: loop)
+        // Reads files, so it isn't for the loop.
+        Task {
+            let made = Result { () throws(TransportError) in try TLSContext(client: options) }
+            bound.execute { $0.prepared(made, options) }
+        }
+    }
+
+    private func prepared(_ made: Result<TLSContext, TransportError>, _ options: TLSOptions) {
+        guard case .preparing = state else { return }
+        switch made {
+        case .success(let context):
+            tls = (options, context)
+            resolve()
+        case .failure(let error):
+            stage = error.stage
+            stageStart = loop.now
+            fail(error)
+        }
+    }
+
+    private func startRedirectTimer() {
+        let deadline = route.deadline
+        redirectTimer = loop.schedule(at: loop.now + deadline) { [weak self] in
+            guard let self else { return }
+            self.redirectTimer = nil
+            self.fail(
+                TransportError(
+                    stage: self.stage, code: self.stage.timeoutCode, hop: self.route.host,
+                    evidence: .text("redirected, and not at the end after \(deadline)")))
+        }
     }
 
     // MARK: Stages
@@ -184,6 +248,12 @@ package final class Connector {
         timer = nil
     }
 
+    private func endTimers() {
+        endStage()
+        if let redirectTimer { loop.cancel(redirectTimer) }
+        redirectTimer = nil
+    }
+
     private func pass(detail: String) {
         endStage()
         observe(
@@ -198,6 +268,8 @@ package final class Connector {
     }
 
     private func report(_ error: TransportError) {
+        endTimers()
+        state = .done
         observe(StageObservation(stage: stage, outcome: .failed(error), started: stageStart, ended: loop.now))
         completion(.failure(error))
     }
@@ -220,8 +292,12 @@ extension Connector: ByteStreamDelegate {
         guard case .establishing = state else { return }
         endStage()
         // Not aborted: it may still be saying why.
-        state = .done
-        report(error ?? TransportError(stage: stage, code: .tcpClosed, hop: stream.peer, evidence: .none))
+        let error = error ?? TransportError(stage: stage, code: .tcpClosed, hop: stream.peer, evidence: .none)
+        if error.code == .wsRedirected, case .http(let answer) = error.evidence {
+            redirected(answer, from: stream)
+        } else {
+            report(error)
+        }
     }
 }
 

@@ -1,10 +1,13 @@
-/// One way to the broker, as a list of stages; a pure function of a profile.
+/// One way to the broker, as a list of stages; a pure function of a profile, or of a route and where it was
+/// redirected to.
 package struct Route: Sendable, Hashable {
     package let host: String
     package let port: UInt16
     package let tls: TLSOptions?
     package let webSocket: WebSocketOptions?
     package let deadlines: StageDeadlines
+    /// Whether its host may see what only the profile's host is meant to see.
+    package let receivesCredentials: Bool
 
     package init(_ profile: ConnectionProfile) {
         host = profile.host
@@ -17,6 +20,30 @@ package struct Route: Sendable, Hashable {
         }
         self.tls = tls
         deadlines = profile.deadlines
+        receivesCredentials = true
+    }
+
+    /// - Parameter original: the route of the profile, whatever came between.
+    init(_ original: Route, redirectedTo redirect: Redirect, receivesCredentials: Bool) {
+        host = redirect.host
+        port = redirect.port
+        var webSocket = original.webSocket
+        webSocket?.path = redirect.path
+        if !receivesCredentials { webSocket?.headers = [] }
+        self.webSocket = webSocket
+        if redirect.isEncrypted {
+            var tls = original.tls ?? TLSOptions(applicationProtocols: ["http/1.1"])
+            if !redirect.isAtHost(original.host) {
+                // The name in place of the host's is that host's own.
+                tls.serverName = nil
+                if !receivesCredentials { tls.identity = nil }
+            }
+            self.tls = tls
+        } else {
+            tls = nil
+        }
+        deadlines = original.deadlines
+        self.receivesCredentials = receivesCredentials
     }
 
     /// The stages that this route takes, in order.
@@ -25,6 +52,12 @@ package struct Route: Sendable, Hashable {
             .mqttConnect
         ]
     }
+
+    /// The URL of a WebSocket route; never holds credentials of the profile's.
+    var url: String { "\(tls == nil ? "ws" : "wss")://\(hostField)\(webSocket?.path ?? "")" }
+
+    /// How long its stages may take together, up to the open byte stream.
+    var deadline: Duration { deadlines.resolve + deadlines.tcp + deadlines.tls + deadlines.webSocket }
 
     /// Whom TLS asks for and verifies.
     package var serverName: String { tls?.serverName ?? host }
@@ -35,5 +68,21 @@ package struct Route: Sendable, Hashable {
         let name = host.contains(":") ? "[\(host.prefix { $0 != "%" })]" : host
         let isDefaultPort = port == (tls == nil ? 80 : 443)
         return isDefaultPort ? name : "\(name):\(port)"
+    }
+}
+
+extension ConnectionProfile {
+    /// The profile of the way that was taken in the end.
+    package func redirected(to route: Route) -> ConnectionProfile {
+        guard Route(self) != route, let webSocket = route.webSocket else { return self }
+        var profile = self
+        profile.host = route.host
+        profile.port = route.port
+        profile.transport = route.tls.map { .webSocketSecure($0, webSocket) } ?? .webSocket(webSocket)
+        if !route.receivesCredentials {
+            profile.userName = nil
+            profile.password = nil
+        }
+        return profile
     }
 }

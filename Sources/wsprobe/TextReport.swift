@@ -30,6 +30,12 @@ package struct TextReport {
             lines.append("")
             lines += Self.wrapped("\(attempt.name): skipped, since \(reason.printable).", indent: 0)
         }
+        for attempt in report.attempts {
+            guard let redirects = attempt.redirects else { continue }
+            lines.append("")
+            let way = redirects.map(\.printable).joined(separator: ", then to ")
+            lines += Self.wrapped("\(attempt.name): redirected to \(way).", indent: 0)
+        }
         for group in failures {
             lines.append("")
             lines += reason(group)

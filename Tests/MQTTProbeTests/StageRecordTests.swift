@@ -72,4 +72,34 @@ struct StageRecordTests {
         #expect(attempt.milliseconds == nil)
         #expect(attempt.stages.allSatisfy { $0.state == .notRun })
     }
+
+    private static let redirected = [
+        passed(.resolve, from: 0, to: 1), passed(.tcp, from: 1, to: 2), passed(.tls, from: 2, to: 3),
+        StageObservation(
+            stage: .webSocket, outcome: .redirected(to: "wss://broker.example.com:9001/mqtt"),
+            started: start + .milliseconds(3), ended: start + .milliseconds(4)),
+        passed(.resolve, from: 4, to: 5), passed(.tcp, from: 5, to: 15),
+    ]
+
+    @Test func after_a_redirect_the_stages_are_those_of_the_new_way() throws {
+        let error = TransportError(stage: .tls, code: .tlsEOF, evidence: .none)
+        let failed = StageObservation(
+            stage: .tls, outcome: .failed(error), started: Self.start + .milliseconds(15),
+            ended: Self.start + .milliseconds(17))
+        let attempt = try StageRecord(Self.redirected + [failed])
+            .attempt(Self.attempts()[1], .failed(MQTTError(error)))
+        #expect(attempt.redirects == ["wss://broker.example.com:9001/mqtt"])
+        #expect(attempt.milliseconds == 17)
+        #expect(attempt.stages.map(\.state) == [.passed, .passed, .failed, .notRun, .notRun])
+        #expect(attempt.stages[1].milliseconds == 10)
+        #expect(attempt.url == "wss://broker.example.com:8084/mqtt")
+    }
+
+    @Test func what_runs_when_time_is_up_is_of_the_new_way_too() throws {
+        let record = StageRecord(Self.redirected)
+        let overdue = try record.attempt(Self.attempts()[1], .overdue(.seconds(5)))
+        #expect(overdue.failure?.code == .tlsTimeout)
+        let cancelled = try record.attempt(Self.attempts()[1], .cancelled)
+        #expect(cancelled.stages.map(\.state) == [.passed, .passed, .unfinished, .notRun, .notRun])
+    }
 }

@@ -77,6 +77,20 @@ struct TextReportTests {
             text.contains("\nTCP 1883: skipped, since user name and password are never sent in plaintext.\n"))
     }
 
+    @Test func a_way_that_was_redirected_says_where_to() throws {
+        let passed = Reports.passing(.webSocketSecure)
+        let attempt = ProbeReport.Attempt(
+            route: passed.route, url: passed.url, port: passed.port, isEncrypted: true, outcome: .ok,
+            redirects: ["wss://h:9001/a", "wss://h:9002/\u{1B}b"], stages: passed.stages)
+        let text = TextReport(Reports.report([attempt])).text
+        #expect(
+            text.contains(
+                "\nWSS 8084 /mqtt: redirected to wss://h:9001/a, then to wss://h:9002/?b.\n"))
+        let json = try Reports.report([attempt]).json()
+        #expect(json.contains("\"redirects\" : ["))
+        #expect(try !Reports.report([passed]).json().contains("redirects"))
+    }
+
     @Test func an_unfinished_way_shows_where_it_was() {
         let text = TextReport(Reports.report([Reports.unfinished(.tls)])).text
         #expect(text.contains("TLS 8883     1     …     –           –   not finished\n"))

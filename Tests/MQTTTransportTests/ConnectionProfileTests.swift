@@ -154,7 +154,7 @@ struct ConnectionProfileTests {
         }
     }
 
-    @Test func an_origin_is_checked() throws {
+    @Test func an_origin_and_the_hosts_of_redirects_are_checked() throws {
         func refusal(_ options: WebSocketOptions) -> String? {
             do throws(ProfileError) {
                 _ = try ConnectionProfile(host: "h", port: 1, transport: .webSocket(options))
@@ -174,6 +174,10 @@ struct ConnectionProfileTests {
             WebSocketOptions(headers: [header, header]),
         ] {
             #expect(refusal(options) == "the WebSocket request can have one Origin")
+        }
+        #expect(refusal(WebSocketOptions(redirects: .hosts(["eu.example.com", "[::1]"]))) == nil)
+        for host in ["", "https://eu.example.com", "eu.example.com:443", "*.example.com"] {
+            #expect(refusal(WebSocketOptions(redirects: .hosts([.init(host)]))) != nil, "\(host)")
         }
     }
 

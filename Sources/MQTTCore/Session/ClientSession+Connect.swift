@@ -3,9 +3,12 @@ extension ClientSession {
     ///
     /// - Parameters:
     ///   - authenticationMethod: CONNECT then waits for the handler's data (5.0, section 4.12).
+    ///   - withholdsSecrets: whether CONNECT goes without Authentication Method, Authentication Data and User
+    ///     Properties, since they may be meant for another server.
     ///   - connackTimeout: how long CONNACK may take, an exchange before it included.
     package mutating func open(
-        userName: String?, password: [UInt8]?, authenticationMethod: String? = nil, now: Instant,
+        userName: String?, password: [UInt8]?, authenticationMethod: String? = nil,
+        withholdsSecrets: Bool = false, now: Instant,
         connackTimeout: Duration, into output: inout SessionOutput
     ) {
         if phase != .closed { closed(now: now, into: &output) }
@@ -18,7 +21,7 @@ extension ClientSession {
         let connect = Connect(
             version: configuration.version, clientIdentifier: clientIdentifier, cleanStart: startsClean,
             keepAlive: configuration.keepAlive, will: configuration.will, userName: userName,
-            password: password, properties: connectProperties)
+            password: password, properties: connectProperties(withholdsSecrets: withholdsSecrets))
         connection.connackDeadline = now + connackTimeout
         phase = .awaitingConnack
         if let authenticationMethod, configuration.version == .v5 {
@@ -198,7 +201,7 @@ extension ClientSession {
         }
     }
 
-    private var connectProperties: Properties {
+    private func connectProperties(withholdsSecrets: Bool) -> Properties {
         guard configuration.version == .v5 else { return Properties() }
         var entries: [Property] = []
         if configuration.sessionExpiryInterval > 0 {
@@ -211,7 +214,13 @@ extension ClientSession {
         if configuration.topicAliasMaximum > 0 {
             entries.append(.topicAliasMaximum(configuration.topicAliasMaximum))
         }
-        return Properties(entries + configuration.connectProperties.entries)
+        entries += configuration.connectProperties.entries.filter { property in
+            switch property {
+            case .authenticationMethod, .authenticationData, .userProperty: !withholdsSecrets
+            default: true
+            }
+        }
+        return Properties(entries)
     }
 
     private var sessionSurvives: Bool {

@@ -13,6 +13,20 @@ public enum ConnectionStage: String, Sendable, Hashable, Codable, CaseIterable {
     case established
 }
 
+extension ConnectionStage {
+    /// The name of an attempt that ran out of time in this stage.
+    package var timeoutCode: FailureCode {
+        switch self {
+        case .resolve: .dnsTimeout
+        case .local, .tcp: .tcpTimeout
+        case .proxy: .proxyTimeout
+        case .tls: .tlsTimeout
+        case .webSocket: .tcpSilent
+        case .mqttConnect, .established: .mqttConnackTimeout
+        }
+    }
+}
+
 /// How long each stage may take before it fails.
 public struct StageDeadlines: Sendable, Hashable {
     public var resolve: Duration
@@ -42,6 +56,8 @@ public struct StageObservation: Sendable {
     public enum Outcome: Sendable {
         case passed
         case failed(TransportError)
+        /// The server has sent us to this URL, and the attempt goes on there with its first stage.
+        case redirected(to: String)
     }
 
     public let stage: ConnectionStage

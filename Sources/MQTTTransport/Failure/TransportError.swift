@@ -48,7 +48,10 @@ public struct TransportError: Error, Sendable, Hashable {
     public struct HTTPAnswer: Sendable, Hashable {
         public var status: Int
         public var reason: String
+        /// Without user name and password.
         public var location: String?
+        /// Why a redirect wasn't followed, as a clause: "it leads to another host, …".
+        public var notFollowed: String?
         /// WWW-Authenticate, or Proxy-Authenticate of a 407.
         public var challenge: String?
         /// Seconds or a date, as it came (RFC 9110, section 10.2.3).
@@ -112,10 +115,10 @@ extension TransportError.Evidence: CustomStringConvertible {
         case .http(let answer):
             var text = "HTTP \(answer.status)" + (answer.reason.isEmpty ? "" : " \(answer.reason)")
             for (name, value) in [
-                ("Location", answer.location), ("challenge", answer.challenge),
-                ("Retry-After", answer.retryAfter), ("Upgrade", answer.upgrade),
-                ("Sec-WebSocket-Version", answer.webSocketVersion), ("Server", answer.server),
-                ("body compressed", answer.bodyCoding),
+                ("Location", answer.location), ("not followed", answer.notFollowed),
+                ("challenge", answer.challenge), ("Retry-After", answer.retryAfter),
+                ("Upgrade", answer.upgrade), ("Sec-WebSocket-Version", answer.webSocketVersion),
+                ("Server", answer.server), ("body compressed", answer.bodyCoding),
             ] {
                 if let value { text += ", \(name): \(value)" }
             }

@@ -77,8 +77,10 @@ public struct WebSocketOptions: Sendable, Hashable {
     /// Further headers of the request; those of the handshake itself can't be set.
     public var headers: [Header]
     /// Who asks, for servers that want to know: `scheme://host`, perhaps with `:port`, or `null` (RFC 6454,
-    /// section 7); no path.
+    /// section 7); no path. Goes to every host that a redirect leads to.
     public var origin: String?
+    /// Which redirects are followed.
+    public var redirects: RedirectPolicy
     /// How MQTT packets and WebSocket messages go together in what we send.
     public var packing: Packing
     /// Pings of our own; none by default, since MQTT has its keep-alive. They help against a hop that ends a
@@ -146,11 +148,13 @@ public struct WebSocketOptions: Sendable, Hashable {
 
     public init(
         path: String = "/mqtt", headers: [Header] = [], origin: String? = nil,
-        packing: Packing = .onePacketPerMessage, pings: Pings? = nil, compression: Compression? = nil
+        redirects: RedirectPolicy = .sameHost, packing: Packing = .onePacketPerMessage, pings: Pings? = nil,
+        compression: Compression? = nil
     ) {
         self.path = path
         self.headers = headers
         self.origin = origin
+        self.redirects = redirects
         self.packing = packing
         self.pings = pings
         self.compression = compression

@@ -202,6 +202,9 @@ enum ProfileValidation {
         if let pings = options.pings, pings.interval <= .zero || pings.timeout <= .zero {
             throw ProfileError("the interval and the time-out of WebSocket Pings must be above zero")
         }
+        if case .hosts(let hosts) = options.redirects {
+            for host in hosts { _ = try self.host(host.name) }
+        }
     }
 
     private static func headers(_ headers: [WebSocketOptions.Header]) throws(ProfileError) {

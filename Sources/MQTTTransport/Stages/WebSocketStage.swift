@@ -138,6 +138,12 @@ struct WebSocketStage {
         return TransportError(handshake: .notSwitchingProtocols(refusal))
     }
 
+    /// Where a refusal leads, as it came.
+    var location: String? {
+        guard case .clientHandshake(let handshake) = state else { return nil }
+        return handshake.refusal?.location
+    }
+
     /// Frames `bytes`; a packet is never split over messages.
     func send(
         _ bytes: UnsafeRawBufferPointer, packetEnds: [Int], output: inout [UInt8], random: inout RandomPool

@@ -29,7 +29,8 @@ public enum ClientEvent: Sendable {
 
 /// What `connect()` reached.
 public struct ConnectOutcome: Sendable, Hashable {
-    /// The way that was taken.
+    /// The way that was taken: the client's profile, or, after redirects, the one that they led to, without what
+    /// was withheld from it.
     public var profile: ConnectionProfile
     /// The version of MQTT that is spoken.
     public var version: ProtocolVersion

@@ -43,6 +43,9 @@ extension SessionDriver {
     private func attemptEnded(_ result: Result<ByteStream, TransportError>) {
         switch result {
         case .success(let stream):
+            guard case .attempting(let connector) = link else { return }
+            let route = connector.route
+            takenProfile = profile.redirected(to: route)
             link = .online(stream)
             stream.delegate = self
             decoder = PacketDecoder(
@@ -53,10 +56,12 @@ extension SessionDriver {
             // What the last connection's end left behind mustn't go ahead of CONNECT [MQTT-3.1.0-1].
             output.bytes.removeAll(keepingCapacity: true)
             output.packetEnds.removeAll(keepingCapacity: true)
+            let sendsCredentials = route.receivesCredentials
             session.open(
-                userName: configuration.userName ?? profile.userName,
-                password: configuration.password ?? profile.password,
-                authenticationMethod: configuration.authentication?.method, now: loop.now,
+                userName: sendsCredentials ? configuration.userName ?? profile.userName : nil,
+                password: sendsCredentials ? configuration.password ?? profile.password : nil,
+                authenticationMethod: sendsCredentials ? configuration.authentication?.method : nil,
+                withholdsSecrets: !sendsCredentials, now: loop.now,
                 connackTimeout: profile.deadlines.mqttConnect, into: &output)
         case .failure(let error):
             link = .none
@@ -77,7 +82,7 @@ extension SessionDriver {
             VersionMemory.shared.accepted(negotiation.version, by: Route(profile), now: loop.now)
         }
         let outcome = ConnectOutcome(
-            profile: profile, version: negotiation.version, sessionPresent: connack.sessionPresent,
+            profile: takenProfile, version: negotiation.version, sessionPresent: connack.sessionPresent,
             clientID: session.clientIdentifier, limits: ServerLimits(session.limits),
             properties: connack.properties)
         self.outcome = outcome

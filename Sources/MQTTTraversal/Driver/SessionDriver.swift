@@ -38,6 +38,8 @@ final class SessionDriver {
 
     // For one connection.
     var link = Link.none
+    /// The profile, or what redirects have made of it.
+    var takenProfile: ConnectionProfile
     var decoder: PacketDecoder
     var outcome: ConnectOutcome?
     /// Why the session ended the connection, or will: it outweighs what the socket says afterwards.
@@ -75,6 +77,7 @@ final class SessionDriver {
         self.loop = loop
         timer = DeadlineTimer(on: loop)
         self.profile = profile
+        takenProfile = profile
         self.configuration = configuration
         self.inbox = inbox
         self.events = events

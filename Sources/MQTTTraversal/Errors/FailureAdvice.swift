@@ -148,7 +148,10 @@ package struct FailureAdvice: Sendable, Hashable {
                 "The Upgrade header got lost or isn't honoured: check the path; behind a proxy, ask for WebSocket to be let through."
             )
         case .wsRedirected:
-            (.server, "The server sends us elsewhere: use the address in Location if you trust it.")
+            (
+                .server,
+                "The server sends us elsewhere, and a rule forbids to go there: if you trust that address, use it in the profile, or list its host in `WebSocketOptions.redirects`."
+            )
         case .wsBadAccept, .wsHeadMalformed, .wsHeadOversized, .wsExtensionUnrequested:
             (.networkOrServer, "The answer isn't that of a WebSocket server: check host, port and path.")
         case .wsSubprotocolMissing, .wsSubprotocolWrong:
