@@ -63,6 +63,50 @@ import WebSocketCore
         #expect(accepted > 50 && refused > 300, "the mutations reach both outcomes")
     }
 
+    @Test func mutated_refusals_say_the_same_however_they_are_cut() throws {
+        var random = SeededGenerator(state: 9110)
+        let good = """
+            HTTP/1.1 403 Forbidden\r
+            Content-Type: text/html\r
+            Transfer-Encoding: chunked\r
+            \r
+            1b;x=y\r
+            <html><!-- a --><p>no</p> <\r
+            10\r
+            script>x</script\r
+            8\r
+            > grüße\r
+            0\r
+            \r
+
+            """
+        var known = 0
+        for _ in 0..<1500 {
+            let wire = Self.mutated(Array(good.utf8), &random)
+            let whole = try Self.refusal([wire])
+            let cut = try Self.refusal(Self.cut(wire, &random))
+            #expect(whole == cut)
+            if let whole, !whole.bodyExcerpt.isEmpty {
+                known += 1
+                #expect(whole.bodyExcerpt.utf8.count <= 300)
+            }
+        }
+        #expect(known > 300)
+    }
+
+    /// What a client knows at the end of the stream; nil where no refusal has come.
+    private static func refusal(_ pieces: [[UInt8]]) throws -> HandshakeError.Refusal? {
+        var client = try ClientHandshakeTests.client()
+        for piece in pieces {
+            let hasEnded = piece.withUnsafeBytes { buffer in
+                var input = buffer
+                return (try? client.receive(&input)) != .some(nil)
+            }
+            if hasEnded { break }
+        }
+        return client.refusal
+    }
+
     /// A few good frames, as the peer of `role` sends them.
     private static func stream(to role: WebSocketRole, _ random: inout SeededGenerator) -> [UInt8] {
         var peer = Endpoint(role == .client ? .server : .client)
