@@ -134,8 +134,7 @@ struct RefusalBody: Sendable {
             text += rest[..<open]
             rest = rest[open...]
             guard let second = rest.dropFirst().first else { return text }
-            guard second.isHTTPTokenCharacter || second == UInt8(ascii: "/") || second == UInt8(ascii: "?")
-            else {
+            guard UInt8(ascii: "a")...UInt8(ascii: "z") ~= second | 0x20 || "/!?".utf8.contains(second) else {
                 text.append(rest.removeFirst())
                 continue
             }

@@ -130,11 +130,11 @@ import WebSocketCore
             <!DOCTYPE html>
             <!-- a > b --><html><head><TITLE>Access\tdenied</TITLE>
             <style>p { color: red }</style><SCRIPT src="x">if (a < b) alert("</p>")</SCRIPT></head>
-            <body><p class="x">Category:<br/>chat &amp; 1 < 2 </p></body></html>
+            <body><p class="x">Category:<br/>chat &amp; 1 < 2 <3 </p></body></html>
             """
         for type in ["Content-Type: Text/HTML; charset=utf-8\r\n", ""] {
             let refusal = try Self.known("HTTP/1.1 403 X\r\n\(type)\r\n\(page)")
-            #expect(refusal?.bodyExcerpt == "Access denied Category: chat &amp; 1 < 2")
+            #expect(refusal?.bodyExcerpt == "Access denied Category: chat &amp; 1 < 2 <3")
         }
         let text = try Self.known("HTTP/1.1 403 X\r\nContent-Type: application/json\r\n\r\n\(page)")
         #expect(text?.bodyExcerpt.hasPrefix("<!DOCTYPE html> <!--") == true)
