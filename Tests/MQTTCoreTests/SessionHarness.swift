@@ -47,6 +47,18 @@ struct SessionHarness {
         session.receive(packet, now: now, into: &output)
     }
 
+    /// What a server sent, through a decoder into the session, as the driver does it.
+    mutating func receive(bytes: [UInt8]) {
+        var decoder = PacketDecoder(
+            role: .client, version: session.configuration.version,
+            maximumPacketSize: session.configuration.maximumPacketSize ?? WireFormat.maximumPacketSize)
+        do throws(DecodeError) {
+            for packet in try decoder.packets(in: bytes) { receive(packet) }
+        } catch {
+            session.decodeFailed(error, now: now, into: &output)
+        }
+    }
+
     @discardableResult
     mutating func publish(
         _ payload: String = "a", topic: String = "t", qos: QoS = .atLeastOnce, retain: Bool = false,

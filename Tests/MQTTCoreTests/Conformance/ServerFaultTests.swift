@@ -20,14 +20,7 @@ struct ServerFaultTests {
             harness.open()
             _ = harness.take()
         }
-        var decoder = PacketDecoder(
-            role: .client, version: version,
-            maximumPacketSize: configuration.maximumPacketSize ?? WireFormat.maximumPacketSize)
-        do throws(DecodeError) {
-            for packet in try decoder.packets(in: bytes) { harness.receive(packet) }
-        } catch {
-            harness.session.decodeFailed(error, now: harness.now, into: &harness.output)
-        }
+        harness.receive(bytes: bytes)
         let output = harness.take()
         guard case .close(let error?) = output.actions.last else { return Reaction(answer: output.bytes) }
         return Reaction(answer: output.bytes, error: error)
