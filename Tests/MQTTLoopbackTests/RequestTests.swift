@@ -7,15 +7,11 @@ import Testing
 /// Request/Response over real connections (5.0, section 4.10).
 @Suite(.timeLimit(.minutes(1))) struct RequestTests {
     private func run(
-        _ configure: (inout BrokerConfiguration) -> Void = { _ in },
-        client configureClient: (inout ClientConfiguration) -> Void = { _ in },
+        _ brokerConfiguration: BrokerConfiguration = BrokerConfiguration(),
+        client clientConfiguration: ClientConfiguration = asking(),
         _ body: (LoopbackBroker, _ requester: MQTTClient, _ responder: MQTTClient) async throws -> Void
     ) async throws {
-        var configuration = BrokerConfiguration()
-        configure(&configuration)
-        let broker = try await LoopbackBroker.start(configuration, listeners: [.init(.tcp)])
-        var clientConfiguration = ClientConfiguration(clientID: "requester", reconnect: .quick)
-        configureClient(&clientConfiguration)
+        let broker = try await LoopbackBroker.start(brokerConfiguration, listeners: [.init(.tcp)])
         let requester = MQTTClient(profile: try broker.profile(.tcp), configuration: clientConfiguration)
         let responder = MQTTClient(
             profile: try broker.profile(.tcp), configuration: .init(clientID: "responder", reconnect: .quick))
@@ -24,6 +20,14 @@ import Testing
         await requester.disconnect()
         await responder.disconnect()
         await broker.stop()
+    }
+
+    private static func asking(
+        _ change: (inout ClientConfiguration) -> Void = { _ in }
+    ) -> ClientConfiguration {
+        var configuration = ClientConfiguration(clientID: "requester", reconnect: .quick)
+        change(&configuration)
+        return configuration
     }
 
     private func failure(_ body: () async throws -> Void) async -> MQTTError? {
@@ -111,11 +115,12 @@ import Testing
 
     @Test func `a request that nobody answers times out, and its late answer is dropped`() async throws {
         let late = Watched(0)
-        try await run(client: { configuration in
-            configuration.log = { event in
+        let configuration = Self.asking {
+            $0.log = { event in
                 if case .lateResponse = event { late.update { $0 += 1 } }
             }
-        }) { _, requester, responder in
+        }
+        try await run(client: configuration) { _, requester, responder in
             try await requester.connect()
             let requests = try await responder.subscribe(to: "slow", qos: .atLeastOnce)
             let error = await failure {
@@ -146,7 +151,7 @@ import Testing
     func `a request survives a reconnect, whether the server keeps the session or not`(
         expiry: Duration
     ) async throws {
-        try await run(client: { $0.sessionExpiry = expiry }) { broker, requester, responder in
+        try await run(client: Self.asking { $0.sessionExpiry = expiry }) { broker, requester, responder in
             try await requester.connect()
             let requests = try await responder.subscribe(to: "t", qos: .atLeastOnce)
             var iterator = requests.makeAsyncIterator()
@@ -168,11 +173,12 @@ import Testing
 
     @Test func `a cancelled request is forgotten`() async throws {
         let late = Watched(0)
-        try await run(client: { configuration in
-            configuration.log = { event in
+        let configuration = Self.asking {
+            $0.log = { event in
                 if case .lateResponse = event { late.update { $0 += 1 } }
             }
-        }) { _, requester, responder in
+        }
+        try await run(client: configuration) { _, requester, responder in
             try await requester.connect()
             let requests = try await responder.subscribe(to: "t", qos: .atLeastOnce)
             var iterator = requests.makeAsyncIterator()
@@ -207,10 +213,10 @@ import Testing
     }
 
     @Test func `Response Information is where the answers go`() async throws {
-        try await run(
-            { $0.responseInformation = "own/requester" },
-            client: { $0.connectProperties.requestResponseInformation = true }
-        ) { _, requester, responder in
+        var configuration = BrokerConfiguration()
+        configuration.responseInformation = "own/requester"
+        let asking = Self.asking { $0.connectProperties.requestResponseInformation = true }
+        try await run(configuration, client: asking) { _, requester, responder in
             try await requester.connect()
             let requests = try await responder.subscribe(to: "t", qos: .atLeastOnce)
             async let answer = requester.request("x", to: "t")
@@ -223,15 +229,13 @@ import Testing
     }
 
     @Test func `a server that refuses the responses' topic fails the requests`() async throws {
-        try await run(
-            {
-                $0.users = [.init(name: "u", password: "p", allowedTopics: ["t"])]
-            },
-            client: {
-                $0.userName = "u"
-                $0.password = Array("p".utf8)
-            }
-        ) { _, requester, _ in
+        var configuration = BrokerConfiguration()
+        configuration.users = [.init(name: "u", password: "p", allowedTopics: ["t"])]
+        let asking = Self.asking {
+            $0.userName = "u"
+            $0.password = Array("p".utf8)
+        }
+        try await run(configuration, client: asking) { _, requester, _ in
             try await requester.connect()
             for _ in 0..<2 {
                 let error = await failure { _ = try await requester.request("x", to: "t") }
