@@ -193,4 +193,23 @@ struct SessionSubscriptionTests {
         #expect(output.bytes.isEmpty)
         #expect(output.actions == [.failed(token, .notEncodable(.emptyList(.subscribe)))])
     }
+
+    @Test func `an optional identifier is left out where the server has none, and kept for one that has`() {
+        let none = Properties([.subscriptionIdentifierAvailable(0)])
+        var harness = SessionHarness(connected: .v5, connack: none)
+        let token = harness.makeToken()
+        harness.session.subscribe(
+            [Subscribe.Subscription(topicFilter: "t", options: SubscriptionOptions(qos: .atMostOnce))],
+            subscriptionIdentifier: 7, isIdentifierOptional: true, token: token, now: harness.now,
+            into: &harness.output)
+        #expect(harness.packets() == hex(["82 07 00 01 00 00 01 74 00"]))
+        harness.receive(.suback(Suback(packetIdentifier: 1, reasonCodes: [.success])))
+        _ = harness.take()
+        harness.reconnect(sessionPresent: false)
+        #expect(harness.packets() == hex(["82 09 00 02 02 0B 07 00 01 74 00"]))
+        harness.receive(.suback(Suback(packetIdentifier: 2, reasonCodes: [.success])))
+        harness.reconnect(sessionPresent: false, connack: none)
+        _ = harness.actions()
+        #expect(harness.packets() == hex(["82 07 00 03 00 00 01 74 00"]))
+    }
 }

@@ -96,4 +96,46 @@ extension SubscriptionRouter {
         let isStillMatched = router.matches("a")
         #expect(!isStillMatched)
     }
+
+    @Test func `a copy goes to those whose subscription it was sent for`() throws {
+        var router = SubscriptionRouter()
+        let (wide, narrow) = (buffer(), buffer())
+        let filters = [try TopicFilter("a/#"), try TopicFilter("a/b")]
+        for (buffer, filter) in zip([wide, narrow], filters) {
+            router.insert(buffer, for: filter, identifier: router.identifier(for: [filter]))
+        }
+        // A copy for each, one for both, one of a server that has no identifiers, one for a subscription gone.
+        for (identifiers, counts) in [
+            ([1], [1, 0]), ([2], [0, 1]), ([1, 2], [1, 1]), ([], [1, 1]), ([7], [0, 0]),
+        ] as [([UInt32], [Int])] {
+            let publish = Publish(
+                topicName: "a/b", payload: [],
+                properties: Properties(identifiers.map { .subscriptionIdentifier($0) }))
+            let isMatched = router.stage(publish, token: nil)
+            #expect(isMatched == counts.contains(1))
+            _ = router.commit { _ in }
+            #expect([wide, narrow].map { topics($0).count } == counts)
+        }
+    }
+
+    @Test func `who shares a filter gets what comes under its old identifier and under the new one`() throws {
+        var router = SubscriptionRouter()
+        let (other, first, second) = (buffer(), buffer(), buffer())
+        let (wild, plain) = (try TopicFilter("#"), try TopicFilter("a"))
+        router.insert(other, for: wild, identifier: router.identifier(for: [wild]))
+        router.insert(first, for: plain, identifier: router.identifier(for: [plain]))
+        let again = router.identifier(for: [plain])
+        #expect(again == 2)
+        // Together with another filter it gets a new one.
+        let new = router.identifier(for: [plain, wild])
+        #expect(new == 3)
+        router.insert(second, for: plain, identifier: new)
+        for identifier in [2, 3] as [UInt32] {
+            let publish = Publish(
+                topicName: "a", payload: [], properties: Properties([.subscriptionIdentifier(identifier)]))
+            _ = router.stage(publish, token: nil)
+            _ = router.commit { _ in }
+            #expect([other, first, second].map { topics($0).count } == [0, 1, 1])
+        }
+    }
 }

@@ -1,9 +1,12 @@
 // SUBSCRIBE and UNSUBSCRIBE: sections 3.8 to 3.11.
 extension ClientSession {
     /// Asks for subscriptions, on the next connection if there is none now.
+    ///
+    /// - Parameter isIdentifierOptional: whether a server without Subscription Identifiers is asked without one.
     package mutating func subscribe(
         _ subscriptions: [Subscribe.Subscription], subscriptionIdentifier: UInt32? = nil,
-        properties: Properties = Properties(), token: OperationToken, now: Instant,
+        isIdentifierOptional: Bool = false, properties: Properties = Properties(), token: OperationToken,
+        now: Instant,
         into output: inout SessionOutput
     ) {
         var properties = properties
@@ -16,7 +19,8 @@ extension ClientSession {
         }
         pending.requests.append(
             PendingRequest(
-                content: .subscribe(subscriptions, properties), token: token, stamp: pending.makeStamp()))
+                content: .subscribe(subscriptions, properties), token: token, stamp: pending.makeStamp(),
+                isIdentifierOptional: isIdentifierOptional))
     }
 
     package mutating func unsubscribe(
@@ -61,7 +65,7 @@ extension ClientSession {
                 content: .subscribe(
                     group.subscriptions,
                     Properties(group.identifier.map { [.subscriptionIdentifier($0)] } ?? [])),
-                token: nil, stamp: 0, isRestoring: true)
+                token: nil, stamp: 0, isRestoring: true, isIdentifierOptional: true)
         }
         pending.requests.replaceAll(with: restoring + requests)
     }
@@ -81,7 +85,8 @@ extension ClientSession {
             case .subscribe(let subscriptions, let properties):
                 .subscribe(
                     Subscribe(
-                        packetIdentifier: identifier, subscriptions: subscriptions, properties: properties))
+                        packetIdentifier: identifier, subscriptions: subscriptions,
+                        properties: sendable(properties)))
             case .unsubscribe(let topicFilters, let properties):
                 .unsubscribe(
                     Unsubscribe(
@@ -101,7 +106,9 @@ extension ClientSession {
         }
         connection.keepAlive.encodedBytes()
         session.identifiers.take(identifier)
-        if let used = request.subscriptionIdentifier { session.subscriptionIdentifiers.insert(used) }
+        if connection.limits.subscriptionIdentifiersAvailable, let used = request.subscriptionIdentifier {
+            session.subscriptionIdentifiers.insert(used)
+        }
         connection.requests[identifier] = request
     }
 
@@ -193,6 +200,14 @@ extension ClientSession {
         }
     }
 
+    /// Without the Subscription Identifier where the server has none; it is kept for servers that do.
+    private func sendable(_ properties: Properties) -> Properties {
+        if connection.limits.subscriptionIdentifiersAvailable { return properties }
+        var properties = properties
+        properties.subscriptionIdentifiers = []
+        return properties
+    }
+
     /// What the server declared unavailable isn't sent (sections 3.2.2.3.11 to 3.2.2.3.13), nor options that the
     /// version in use doesn't have.
     private func refusal(of request: PendingRequest) -> SessionError? {
@@ -203,7 +218,9 @@ extension ClientSession {
             return .requiresVersion5
         }
         let limits = connection.limits
-        if request.subscriptionIdentifier != nil, !limits.subscriptionIdentifiersAvailable {
+        if request.subscriptionIdentifier != nil, !request.isIdentifierOptional,
+            !limits.subscriptionIdentifiersAvailable
+        {
             return .subscriptionIdentifiersNotAvailable
         }
         for filter in subscriptions.lazy.map(\.topicFilter) {

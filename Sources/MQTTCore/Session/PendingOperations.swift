@@ -139,6 +139,8 @@ struct PendingRequest: Sendable {
     var stamp: UInt64
     /// Whether the machine itself asks for it, since the server has lost the session.
     var isRestoring = false
+    /// Whether a server without Subscription Identifiers is asked without one.
+    var isIdentifierOptional = false
 
     enum Content: Sendable {
         case subscribe([Subscribe.Subscription], Properties)

@@ -14,7 +14,7 @@
 public final class MQTTClient: Sendable {
     public let profile: ConnectionProfile
 
-    private let configuration: ClientConfiguration
+    let configuration: ClientConfiguration
     private let hub = EventHub()
     /// Or why there can be none: a configuration that can't be sent, a process without descriptors.
     let engine: Result<ClientEngine, MQTTError>
@@ -117,32 +117,8 @@ public final class MQTTClient: Sendable {
         to topicFilter: String, options: SubscriptionOptions = SubscriptionOptions(),
         overflow: OverflowPolicy = .withholdAcknowledgements
     ) async throws -> Subscription {
-        let engine = try engine.get()
-        let filter: TopicFilter
-        do {
-            filter = try TopicFilter(topicFilter)
-        } catch {
-            throw MQTTError(.clientInvalidArgument, "the Topic Filter \"\(topicFilter)\": \(error)")
-        }
-        if configuration.version == .v3_1_1, options != SubscriptionOptions(qos: options.qos) {
-            throw MQTTError(.clientInvalidArgument, "Subscription Options other than QoS need MQTT 5.0")
-        }
-        let buffer = MessageBuffer(
-            capacity: configuration.subscriptionCapacity,
-            byteCapacity: configuration.subscriptionByteLimit / 2, policy: overflow
-        ) { buffer in
-            engine.submit { _ in .roomMade(buffer) }
-        }
-        let suback = try await engine.perform { token, continuation in
-            .subscribe(
-                ClientInbox.SubscribeRequest(
-                    filter: filter, options: options, properties: Properties(), buffer: buffer, token: token,
-                    continuation: continuation))
-        }
-        let granted = suback.reasonCodes.first.flatMap { QoS(rawValue: $0.rawValue) } ?? options.qos
-        return Subscription(topicFilter: topicFilter, grantedQoS: granted, buffer: buffer) { [self] buffer in
-            release(buffer)
-        }
+        let wish = SubscriptionWish(topicFilter, options: options, overflow: overflow)
+        return try await subscribe(to: [wish])[0].get()
     }
 
     /// Subscribes to a Topic Filter at a QoS.
@@ -154,10 +130,12 @@ public final class MQTTClient: Sendable {
 
     /// Gives a subscription back: its sequence ends, and the server is told when no other uses the filter.
     ///
+    /// - Returns: what UNSUBACK said.
     /// - Throws: `MQTTError` where the server refuses.
-    public func unsubscribe(_ subscription: Subscription) async throws {
+    @discardableResult
+    public func unsubscribe(_ subscription: Subscription) async throws -> UnsubscribeOutcome {
         let engine = try engine.get()
-        try await engine.perform { .unsubscribe(subscription.buffer, $0, $1) }
+        return try await engine.perform { .unsubscribe(subscription.buffer, $0, $1) }
     }
 
     /// Authenticates anew on the connection that stands, by `configuration.authentication` (5.0, section 4.12.1): for
@@ -186,7 +164,7 @@ public final class MQTTClient: Sendable {
     /// What happens to this client, from its present state on.
     public var events: ClientEvents { hub.subscribe() }
 
-    private func release(_ buffer: MessageBuffer) {
+    func release(_ buffer: MessageBuffer) {
         if case .success(let engine) = engine { engine.submit { .unsubscribe(buffer, $0, nil) } }
     }
 }
@@ -235,8 +213,6 @@ extension MQTTClient {
         }
         return try Self.makePublish(payload, topic, qos, false, properties)
     }
-
-    func log(_ event: LogEvent) { configuration.log?(event) }
 
     private static func makePublish(
         _ payload: [UInt8], _ topic: String, _ qos: QoS, _ retain: Bool, _ properties: Properties

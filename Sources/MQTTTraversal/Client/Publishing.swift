@@ -6,6 +6,15 @@ public struct PublishOutcome: Sendable, Hashable {
     public var properties: Properties
 }
 
+/// What giving a subscription back came to.
+public struct UnsubscribeOutcome: Sendable, Hashable {
+    /// The server's, such as `noSubscriptionExisted`; success where another subscription still uses the filter, and
+    /// under 3.1.1.
+    public var reasonCode: ReasonCode
+    /// Reason String and User Properties of UNSUBACK (5.0).
+    public var properties: Properties
+}
+
 /// A publish under way: await its outcome now, later, or never.
 public final class PublishReceipt: Sendable {
     private enum State {

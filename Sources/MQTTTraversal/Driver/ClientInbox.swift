@@ -10,7 +10,7 @@ final class ClientInbox: Sendable {
         case cancel(OperationToken)
         case subscribe(SubscribeRequest)
         /// Without a continuation where the subscription was let go of.
-        case unsubscribe(MessageBuffer, OperationToken, UnsafeContinuation<Void, any Error>?)
+        case unsubscribe(MessageBuffer, OperationToken, UnsafeContinuation<UnsubscribeOutcome, any Error>?)
         case roomMade(MessageBuffer)
         case reauthenticate(timeout: Duration, OperationToken, UnsafeContinuation<Void, any Error>)
         case disconnect(CheckedContinuation<Void, Never>?)
@@ -23,11 +23,16 @@ final class ClientInbox: Sendable {
         case none
     }
 
+    /// One SUBSCRIBE packet.
     struct SubscribeRequest: Sendable {
-        let filter: TopicFilter
-        let options: SubscriptionOptions
+        struct Entry: Sendable {
+            let filter: TopicFilter
+            let options: SubscriptionOptions
+            let buffer: MessageBuffer
+        }
+
+        let entries: [Entry]
         let properties: Properties
-        let buffer: MessageBuffer
         let token: OperationToken
         let continuation: UnsafeContinuation<Suback, any Error>
     }

@@ -48,7 +48,7 @@ extension SessionDriver {
         if requestPublished(token, code, properties) { return }
         guard let completion = publishes.removeValue(forKey: token) else { return }
         if code.isError {
-            completion.resolve(.failure(MQTTError(TransportError(refused: code, properties: properties))))
+            completion.resolve(.failure(MQTTError(refused: code, properties)))
         } else {
             completion.resolve(.success(PublishOutcome(reasonCode: code, properties: properties)))
         }
@@ -60,37 +60,38 @@ extension SessionDriver {
             giveBack(token, suback)
             return
         }
-        if let code = suback.reasonCodes.first, code.isError {
-            let error = MQTTError(TransportError(refused: code, properties: suback.properties))
-            _ = discard(request.buffer, error)
-            request.continuation.resume(throwing: error)
-        } else {
-            request.continuation.resume(returning: suback)
+        for (entry, code) in zip(request.entries, suback.reasonCodes) where code.isError {
+            _ = discard(entry.buffer, MQTTError(refused: code, suback.properties))
         }
+        request.continuation.resume(returning: suback)
     }
 
     /// A subscription that nobody waited for any more has been granted.
     private func giveBack(_ token: OperationToken, _ suback: Suback) {
-        guard let filter = abandonedSubscribes.removeValue(forKey: token),
-            suback.reasonCodes.first?.isError == false, router.buffers(for: filter.string).isEmpty
-        else { return }
-        session.unsubscribe([filter.string], token: token, now: loop.now, into: &output)
+        guard let filters = abandonedSubscribes.removeValue(forKey: token) else { return }
+        let unused = zip(filters, suback.reasonCodes).filter { filter, code in
+            !code.isError && router.buffers(for: filter.string).isEmpty
+        }
+        if unused.isEmpty { return }
+        session.unsubscribe(unused.map(\.0.string), token: token, now: loop.now, into: &output)
     }
 
     private func unsubscribed(_ token: OperationToken, _ unsuback: Unsuback) {
         guard let continuation = unsubscribes.removeValue(forKey: token) else { return }
-        if let code = unsuback.reasonCodes.first, code.isError {
-            continuation.resume(
-                throwing: MQTTError(TransportError(refused: code, properties: unsuback.properties)))
+        // 3.1.1 has no Reason Codes here.
+        let code = unsuback.reasonCodes.first ?? .success
+        if code.isError {
+            continuation.resume(throwing: MQTTError(refused: code, unsuback.properties))
         } else {
-            continuation.resume()
+            continuation.resume(
+                returning: UnsubscribeOutcome(reasonCode: code, properties: unsuback.properties))
         }
     }
 
     /// A subscription that the server no longer grants ends: its consumer would wait for ever.
     private func restored(_ subscriptions: [Subscribe.Subscription], _ suback: Suback) {
         for (subscription, code) in zip(subscriptions, suback.reasonCodes) where code.isError {
-            let error = MQTTError(TransportError(refused: code, properties: suback.properties))
+            let error = MQTTError(refused: code, suback.properties)
             for buffer in router.buffers(for: subscription.topicFilter) { _ = discard(buffer, error) }
             responsesRefused(subscription.topicFilter, error)
         }
@@ -107,7 +108,7 @@ extension SessionDriver {
         if let completion = publishes.removeValue(forKey: token) {
             completion.resolve(.failure(mqttError))
         } else if let request = subscribes.removeValue(forKey: token) {
-            _ = discard(request.buffer, mqttError)
+            for entry in request.entries { _ = discard(entry.buffer, mqttError) }
             request.continuation.resume(throwing: mqttError)
         } else if let continuation = unsubscribes.removeValue(forKey: token) {
             continuation.resume(throwing: mqttError)

@@ -75,7 +75,7 @@ extension SessionDriver {
     func responsesSubscribed(_ token: OperationToken, _ suback: Suback) -> Bool {
         guard case .subscribing(let topic, token) = requests.topic else { return false }
         if let code = suback.reasonCodes.first, code.isError {
-            failRequests(with: MQTTError(TransportError(refused: code, properties: suback.properties)))
+            failRequests(with: MQTTError(refused: code, suback.properties))
         } else {
             requests.topic = .subscribed(topic)
             let unsent = requests.unsent
@@ -119,7 +119,7 @@ extension SessionDriver {
     func requestPublished(_ token: OperationToken, _ code: ReasonCode, _ properties: Properties) -> Bool {
         guard requests.table.contains(token) else { return false }
         if code.isError {
-            failRequest(token, MQTTError(TransportError(refused: code, properties: properties)))
+            failRequest(token, MQTTError(refused: code, properties))
         } else if code == .noMatchingSubscribers {
             failRequest(
                 token, MQTTError(.mqttNoResponder, stage: .established, "nobody subscribes to the topic"))

@@ -25,8 +25,8 @@ final class SessionDriver {
     var publishes: [OperationToken: ClientInbox.PublishCompletion] = [:]
     var subscribes: [OperationToken: ClientInbox.SubscribeRequest] = [:]
     /// Cancelled while their SUBSCRIBE was under way: what it grants is given back.
-    var abandonedSubscribes: [OperationToken: TopicFilter] = [:]
-    var unsubscribes: [OperationToken: UnsafeContinuation<Void, any Error>] = [:]
+    var abandonedSubscribes: [OperationToken: [TopicFilter]] = [:]
+    var unsubscribes: [OperationToken: UnsafeContinuation<UnsubscribeOutcome, any Error>] = [:]
     var connects: [OperationToken: UnsafeContinuation<ConnectOutcome, any Error>] = [:]
     var disconnects: [CheckedContinuation<Void, Never>] = []
     var reauthentications: [OperationToken: UnsafeContinuation<Void, any Error>] = [:]
@@ -173,8 +173,8 @@ final class SessionDriver {
             // The exchange goes on: half of one would end the connection.
             continuation.resume(throwing: CancellationError())
         } else if let request = subscribes.removeValue(forKey: token) {
-            _ = discard(request.buffer, nil)
-            if !session.cancel(token) { abandonedSubscribes[token] = request.filter }
+            for entry in request.entries { _ = discard(entry.buffer, nil) }
+            if !session.cancel(token) { abandonedSubscribes[token] = request.entries.map(\.filter) }
             request.continuation.resume(throwing: CancellationError())
         } else if case .continuation(let continuation)? = publishes.removeValue(forKey: token) {
             // On the wire it stays there: the identifier is taken until the server answers, and the message may
@@ -192,20 +192,27 @@ final class SessionDriver {
         case .connecting, .connected, .waiting: break
         }
         // From the SUBSCRIBE on, since retained messages can overtake the SUBACK.
-        router.insert(request.buffer, for: request.filter)
+        let identifier =
+            configuration.version == .v5 ? router.identifier(for: request.entries.map(\.filter)) : nil
+        for entry in request.entries {
+            router.insert(entry.buffer, for: entry.filter, identifier: identifier)
+        }
         subscribes[request.token] = request
-        let subscription = Subscribe.Subscription(
-            topicFilter: request.filter.string, options: request.options)
         session.subscribe(
-            [subscription], properties: request.properties, token: request.token, now: loop.now, into: &output
-        )
+            request.entries.map {
+                Subscribe.Subscription(topicFilter: $0.filter.string, options: $0.options)
+            },
+            subscriptionIdentifier: identifier, isIdentifierOptional: true, properties: request.properties,
+            token: request.token, now: loop.now, into: &output)
     }
 
     private func unsubscribe(
-        _ buffer: MessageBuffer, _ token: OperationToken, _ continuation: UnsafeContinuation<Void, any Error>?
+        _ buffer: MessageBuffer, _ token: OperationToken,
+        _ continuation: UnsafeContinuation<UnsubscribeOutcome, any Error>?
     ) {
         guard let (filter, wasLast) = discard(buffer, nil), wasLast else {
-            continuation?.resume()
+            continuation?.resume(
+                returning: UnsubscribeOutcome(reasonCode: .success, properties: Properties()))
             return
         }
         unsubscribes[token] = continuation

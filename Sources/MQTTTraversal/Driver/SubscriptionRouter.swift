@@ -9,6 +9,8 @@ struct SubscriptionRouter {
         let buffer: MessageBuffer
         /// This turn's messages, in order.
         var staged: [MessageBuffer.Incoming] = []
+        /// The Subscription Identifiers under which the server has been asked for this filter.
+        var identifiers: [UInt32] = []
 
         init(filter: TopicFilter, buffer: MessageBuffer) {
             self.filter = filter
@@ -19,6 +21,7 @@ struct SubscriptionRouter {
     private var trie = FilterTrie()
     private var slots: [Int: Slot] = [:]
     private var lastSlot = 0
+    private var lastIdentifier: UInt32 = 0
     private var dirty: [Slot] = []
     /// Messages that go to several buffers, with the number of those that haven't taken it yet.
     private var shares: [IncomingToken: Int] = [:]
@@ -32,9 +35,34 @@ struct SubscriptionRouter {
         slots.values.filter { $0.filter.string.utf8.elementsEqual(topicFilter.utf8) }.map(\.buffer)
     }
 
-    mutating func insert(_ buffer: MessageBuffer, for filter: TopicFilter) {
+    /// The Subscription Identifier for a SUBSCRIBE: the one that a single filter has already, or a new one;
+    /// nil when all are used up (section 3.8.2.1.2).
+    mutating func identifier(for filters: [TopicFilter]) -> UInt32? {
+        if filters.count == 1, let filter = filters.first,
+            let known = slots.values.first(where: { $0.filter == filter })?.identifiers.last
+        {
+            return known
+        }
+        guard lastIdentifier < Self.largestIdentifier else { return nil }
+        lastIdentifier += 1
+        return lastIdentifier
+    }
+
+    private static let largestIdentifier: UInt32 = 268_435_455
+
+    mutating func insert(_ buffer: MessageBuffer, for filter: TopicFilter, identifier: UInt32? = nil) {
         lastSlot += 1
-        slots[lastSlot] = Slot(filter: filter, buffer: buffer)
+        let slot = Slot(filter: filter, buffer: buffer)
+        // The server has one subscription for a filter, whose identifier the latest SUBSCRIBE sets: those who
+        // share it get what comes under the old ones and under the new one.
+        for other in slots.values where other.filter == filter {
+            if let identifier, !other.identifiers.contains(identifier) {
+                other.identifiers.append(identifier)
+            }
+            slot.identifiers = other.identifiers
+        }
+        if let identifier, !slot.identifiers.contains(identifier) { slot.identifiers.append(identifier) }
+        slots[lastSlot] = slot
         trie.insert(lastSlot, for: filter)
         lastTopic = nil
     }
@@ -69,14 +97,24 @@ struct SubscriptionRouter {
             }
             lastTopic = publish.topicName
         }
-        if lastMatches.isEmpty { return false }
-        if let token, lastMatches.count > 1 { shares[token] = lastMatches.count }
+        let matches = lastMatches.count > 1 ? chosen(by: publish.properties) : lastMatches
+        if matches.isEmpty { return false }
+        if let token, matches.count > 1 { shares[token] = matches.count }
         let incoming = MessageBuffer.Incoming(message: Message(publish), token: token)
-        for slot in lastMatches {
+        for slot in matches {
             if slot.staged.isEmpty { dirty.append(slot) }
             slot.staged.append(incoming)
         }
         return true
+    }
+
+    /// Of several matches, those for whose subscription the server has sent this copy: it may send one copy for
+    /// each subscription, or one for all (section 3.3.4). Without identifiers there is no telling.
+    private func chosen(by properties: Properties) -> [Slot] {
+        if properties.isEmpty { return lastMatches }
+        let identifiers = properties.subscriptionIdentifiers
+        if identifiers.isEmpty { return lastMatches }
+        return lastMatches.filter { slot in identifiers.contains { slot.identifiers.contains($0) } }
     }
 
     /// Hands each buffer its messages of this turn.

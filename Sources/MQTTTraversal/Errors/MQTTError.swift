@@ -17,8 +17,18 @@ public struct MQTTError: Error, Sendable, Hashable {
     public let hop: String?
     /// What was seen. Never holds credentials.
     public let evidence: TransportError.Evidence
+    /// What the server's acknowledgement said besides its Reason Code: Reason String, User Properties (5.0).
+    public let properties: Properties
 
-    package init(_ error: TransportError) {
+    package init(_ error: TransportError) { self.init(error, Properties()) }
+
+    /// A failing PUBACK, PUBREC, PUBCOMP, SUBACK or UNSUBACK.
+    init(refused code: ReasonCode, _ properties: Properties) {
+        self.init(TransportError(refused: code, properties: properties), properties)
+    }
+
+    private init(_ error: TransportError, _ properties: Properties) {
+        self.properties = properties
         stage = error.stage
         code = error.code
         hop = error.hop

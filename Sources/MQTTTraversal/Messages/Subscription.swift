@@ -12,16 +12,19 @@ public final class Subscription: AsyncSequence, Sendable {
     public let topicFilter: String
     /// The QoS that the server granted.
     public let grantedQoS: QoS
+    /// Reason String and User Properties of SUBACK (5.0).
+    public let properties: Properties
 
     let buffer: MessageBuffer
     private let release: @Sendable (MessageBuffer) -> Void
 
     init(
-        topicFilter: String, grantedQoS: QoS, buffer: MessageBuffer,
+        topicFilter: String, grantedQoS: QoS, properties: Properties = Properties(), buffer: MessageBuffer,
         release: @escaping @Sendable (MessageBuffer) -> Void
     ) {
         self.topicFilter = topicFilter
         self.grantedQoS = grantedQoS
+        self.properties = properties
         self.buffer = buffer
         self.release = release
     }

@@ -97,7 +97,8 @@ extension MQTTClient {
         do {
             try await self.reply(to: request, with: reply.payload, properties: reply.properties)
         } catch let error as MQTTError {
-            log(.replyFailed(topic: request.properties.responseTopic ?? "", error: error))
+            configuration.log?(
+                .replyFailed(topic: request.properties.responseTopic ?? "", error: error))
         } catch {
             // Cancelled, and so is everything that waits here.
         }

@@ -90,6 +90,26 @@ struct DeliveryScenarios {
         try await other.disconnectInTime()
     }
 
+    @Test(.serialized, arguments: Scenario.transports)
+    func `overlapping subscriptions get each message once`(_ scenario: Scenario) async throws {
+        let client = try await scenario.connected()
+        let base = Names.unique("overlap")
+        let wide = try await client.subscribeInTime(to: "\(base)/#")
+        let narrow = try await client.subscribeInTime(to: "\(base)/a")
+        let same = try await client.subscribeInTime(to: "\(base)/a", qos: .exactlyOnce)
+        // mosquitto sends a copy for each of the two subscriptions that it has, the loopback broker one for both.
+        for number in 0..<20 { try await client.publishInTime("\(number)", to: "\(base)/a") }
+        for subscription in [wide, narrow, same] {
+            let texts = try await subscription.next(20).map { try $0.text }
+            #expect(texts == (0..<20).map(String.init))
+        }
+        try await client.publishInTime("end", to: "\(base)/a")
+        for subscription in [wide, narrow, same] {
+            #expect(try await subscription.next().text == "end")
+        }
+        try await client.disconnectInTime()
+    }
+
     @Test(.serialized, arguments: Scenario.matrix)
     func wildcards_match_levels_and_leave_dollar_topics_out(_ scenario: Scenario) async throws {
         let sender = try await scenario.connected()
@@ -168,7 +188,7 @@ struct DeliveryScenarios {
         let kept = try await client.subscribeInTime(to: "\(base)/kept")
         try await client.publishInTime("before", to: "\(base)/given")
         #expect(try await given.next().text == "before")
-        try await within("unsubscribe") { try await client.unsubscribe(given) }
+        _ = try await within("unsubscribe") { try await client.unsubscribe(given) }
         try await client.publishInTime("after", to: "\(base)/given")
         try await client.publishInTime("after", to: "\(base)/kept")
         #expect(try await kept.next().text == "after")
