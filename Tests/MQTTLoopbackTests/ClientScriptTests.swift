@@ -32,8 +32,8 @@ import Testing
     @Test func messages_read_together_with_the_servers_disconnect_are_delivered_once() async throws {
         let first: [ScriptedPeer.Step] = [
             Self.connect, .send(Self.accepted),
-            // SUBSCRIBE 1 to "t", QoS 0
-            .expect([0x82, 7, 0, 1, 0, 0, 1, 0x74, 0]),
+            // SUBSCRIBE 1 to "t", QoS 0, Subscription Identifier 1
+            .expect([0x82, 9, 0, 1, 2, 0x0B, 1, 0, 1, 0x74, 0]),
             // SUBACK; PUBLISH "a", PUBLISH "b"; DISCONNECT 0x8B Server shutting down
             .send(
                 [0x90, 4, 0, 1, 0, 0, 0x30, 5, 0, 1, 0x74, 0, 0x61, 0x30, 5, 0, 1, 0x74, 0, 0x62]
@@ -41,7 +41,7 @@ import Testing
             .expectEnd,
         ]
         let second: [ScriptedPeer.Step] = [
-            Self.connect, .send(Self.accepted), .expect([0x82, 7, 0, 2, 0, 0, 1, 0x74, 0]),
+            Self.connect, .send(Self.accepted), .expect([0x82, 9, 0, 2, 2, 0x0B, 1, 0, 1, 0x74, 0]),
             .send([0x90, 4, 0, 2, 0, 0, 0x30, 5, 0, 1, 0x74, 0, 0x63]), .hold,
         ]
         // With an expiry of 0 the lost connection has actions of its own: the session is lost.

@@ -76,4 +76,12 @@ import Testing
         loop.stopAndJoin()
         return try #require(error)
     }
+
+    @Test func `AUTH as the first answer is MQTT, and the session's own error stands`() {
+        var answer = FirstAnswer()
+        ([0xF0, 0x0A, 0x18, 0x08] as [UInt8]).withUnsafeBytes { answer.append($0) }
+        #expect(!answer.isText)
+        #expect(answer.failure(insteadOf: .connackTimeout) == nil)
+        #expect(answer.failure(insteadOf: .authenticationTimeout(.handler)) == nil)
+    }
 }

@@ -31,6 +31,35 @@ import Testing
         return accepted
     }
 
+    @Test(arguments: [OverflowPolicy.dropOldest, .dropNewest, .withholdAcknowledgements])
+    func `messages that are acknowledged by hand are never dropped, and never accepted by the buffer`(
+        policy: OverflowPolicy
+    ) {
+        let acknowledged = Lock<[UInt64]>([])
+        let buffer = MessageBuffer(
+            capacity: 1, policy: policy,
+            acknowledged: { token in acknowledged.withLock { $0.append(token.rawValue) } },
+            roomMade: { _ in })
+        let incoming = (1...3).map { number in
+            MessageBuffer.Incoming(
+                message: Message(topic: "\(number)", payload: [], qos: .atLeastOnce),
+                token: IncomingToken(rawValue: UInt64(number)))
+        }
+        let unacknowledged = MessageBuffer.Incoming(message: Message(topic: "0", payload: []), token: nil)
+        var accepted = 0
+        _ = buffer.add(incoming + [unacknowledged]) { _ in accepted += 1 }
+        #expect(accepted == 0)
+        #expect(buffer.droppedCount == 1)
+        var taken: [Message] = []
+        while case .message(let message) = buffer.take() { taken.append(message) }
+        #expect(taken.map(\.topic) == ["1", "2", "3"])
+        for message in [taken[1], taken[1], taken[0]] { message.acknowledge() }
+        #expect(acknowledged.withLock { $0 } == [2, 1])
+        buffer.connectionEnded()
+        taken[2].acknowledge()
+        #expect(acknowledged.withLock { $0 } == [2, 1])
+    }
+
     @Test func messages_come_out_in_the_order_in_which_they_went_in() {
         let buffer = buffer(capacity: 10, policy: .withholdAcknowledgements)
         _ = add([incoming("a", qos: .atMostOnce), incoming("b", qos: .atMostOnce)], to: buffer)

@@ -3,20 +3,26 @@ public struct SubscriptionWish: Sendable, Hashable {
     public var topicFilter: String
     public var options: SubscriptionOptions
     public var overflow: OverflowPolicy
+    public var acknowledgement: AcknowledgementMode
 
     public init(
         _ topicFilter: String, options: SubscriptionOptions = SubscriptionOptions(),
-        overflow: OverflowPolicy = .withholdAcknowledgements
+        overflow: OverflowPolicy = .withholdAcknowledgements,
+        acknowledgement: AcknowledgementMode = .automatic
     ) {
         self.topicFilter = topicFilter
         self.options = options
         self.overflow = overflow
+        self.acknowledgement = acknowledgement
     }
 
     public init(
-        _ topicFilter: String, qos: QoS, overflow: OverflowPolicy = .withholdAcknowledgements
+        _ topicFilter: String, qos: QoS, overflow: OverflowPolicy = .withholdAcknowledgements,
+        acknowledgement: AcknowledgementMode = .automatic
     ) {
-        self.init(topicFilter, options: SubscriptionOptions(qos: qos), overflow: overflow)
+        self.init(
+            topicFilter, options: SubscriptionOptions(qos: qos), overflow: overflow,
+            acknowledgement: acknowledgement)
     }
 }
 
@@ -65,9 +71,15 @@ extension MQTTClient {
         if configuration.version == .v3_1_1, wish.options != SubscriptionOptions(qos: wish.options.qos) {
             throw MQTTError(.clientInvalidArgument, "Subscription Options other than QoS need MQTT 5.0")
         }
+        var acknowledged: (@Sendable (IncomingToken) -> Void)?
+        switch wish.acknowledgement {
+        case .automatic: break
+        case .manual: acknowledged = { token in engine.submit { _ in .acknowledge(token) } }
+        }
         let buffer = MessageBuffer(
             capacity: configuration.subscriptionCapacity,
-            byteCapacity: configuration.subscriptionByteLimit / 2, policy: wish.overflow
+            byteCapacity: configuration.subscriptionByteLimit / 2, policy: wish.overflow,
+            acknowledged: acknowledged
         ) { buffer in
             engine.submit { _ in .roomMade(buffer) }
         }

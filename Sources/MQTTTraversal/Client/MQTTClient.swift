@@ -112,20 +112,26 @@ public final class MQTTClient: Sendable {
     ///     messages among a group (5.0).
     ///   - options: QoS, and under 5.0 No Local, Retain As Published and Retain Handling.
     ///   - overflow: what happens when nobody reads fast enough.
+    ///   - acknowledgement: whether the client acknowledges messages, or the program does.
     /// - Throws: `MQTTError`; `mqtt.operation_refused` carries the server's Reason Code.
     public func subscribe(
         to topicFilter: String, options: SubscriptionOptions = SubscriptionOptions(),
-        overflow: OverflowPolicy = .withholdAcknowledgements
+        overflow: OverflowPolicy = .withholdAcknowledgements,
+        acknowledgement: AcknowledgementMode = .automatic
     ) async throws -> Subscription {
-        let wish = SubscriptionWish(topicFilter, options: options, overflow: overflow)
+        let wish = SubscriptionWish(
+            topicFilter, options: options, overflow: overflow, acknowledgement: acknowledgement)
         return try await subscribe(to: [wish])[0].get()
     }
 
     /// Subscribes to a Topic Filter at a QoS.
     public func subscribe(
-        to topicFilter: String, qos: QoS, overflow: OverflowPolicy = .withholdAcknowledgements
+        to topicFilter: String, qos: QoS, overflow: OverflowPolicy = .withholdAcknowledgements,
+        acknowledgement: AcknowledgementMode = .automatic
     ) async throws -> Subscription {
-        try await subscribe(to: topicFilter, options: SubscriptionOptions(qos: qos), overflow: overflow)
+        try await subscribe(
+            to: topicFilter, options: SubscriptionOptions(qos: qos), overflow: overflow,
+            acknowledgement: acknowledgement)
     }
 
     /// Gives a subscription back: its sequence ends, and the server is told when no other uses the filter.

@@ -12,6 +12,8 @@ final class ClientInbox: Sendable {
         /// Without a continuation where the subscription was let go of.
         case unsubscribe(MessageBuffer, OperationToken, UnsafeContinuation<UnsubscribeOutcome, any Error>?)
         case roomMade(MessageBuffer)
+        /// By hand, for one of the subscriptions that have the message.
+        case acknowledge(IncomingToken)
         case reauthenticate(timeout: Duration, OperationToken, UnsafeContinuation<Void, any Error>)
         case disconnect(CheckedContinuation<Void, Never>?)
     }

@@ -19,7 +19,8 @@ extension SessionDriver {
         if case .start = step { exchange = nil }
         let begun = exchange
         let bound = LoopBound(WeakDriver(driver: self), on: loop)
-        authenticating = Task {
+        // A deadline runs: ahead of work that has none.
+        authenticating = Task(priority: .high) {
             do {
                 var exchange: any AuthenticationExchange
                 if let begun { exchange = begun } else { exchange = try await handler.begin() }

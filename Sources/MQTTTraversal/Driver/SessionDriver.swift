@@ -109,6 +109,8 @@ final class SessionDriver {
         case .unsubscribe(let buffer, let token, let continuation): unsubscribe(buffer, token, continuation)
         case .roomMade(let buffer):
             router.admitWithheld(of: buffer) { session.acknowledge($0, into: &output) }
+        case .acknowledge(let token):
+            if router.takeShare(token) { session.acknowledge(token, into: &output) }
         case .request(let publish, let timeout, let token, let continuation):
             request(publish, timeout: timeout, token, continuation)
         case .reauthenticate(let timeout, let token, let continuation):
@@ -210,6 +212,10 @@ final class SessionDriver {
         _ buffer: MessageBuffer, _ token: OperationToken,
         _ continuation: UnsafeContinuation<UnsubscribeOutcome, any Error>?
     ) {
+        if continuation == nil {
+            // Let go of.
+            buffer.releaseUntaken { if router.takeShare($0) { session.acknowledge($0, into: &output) } }
+        }
         guard let (filter, wasLast) = discard(buffer, nil), wasLast else {
             continuation?.resume(
                 returning: UnsubscribeOutcome(reasonCode: .success, properties: Properties()))

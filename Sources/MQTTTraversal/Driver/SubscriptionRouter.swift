@@ -18,13 +18,18 @@ struct SubscriptionRouter {
         }
     }
 
+    private struct Share {
+        var left: Int
+        let qos: QoS
+    }
+
     private var trie = FilterTrie()
     private var slots: [Int: Slot] = [:]
     private var lastSlot = 0
     private var lastIdentifier: UInt32 = 0
     private var dirty: [Slot] = []
     /// Messages that go to several buffers, with the number of those that haven't taken it yet.
-    private var shares: [IncomingToken: Int] = [:]
+    private var shares: [IncomingToken: Share] = [:]
     /// Topics repeat: the matches of the last one.
     private var lastTopic: String?
     private var lastMatches: [Slot] = []
@@ -99,7 +104,9 @@ struct SubscriptionRouter {
         }
         let matches = lastMatches.count > 1 ? chosen(by: publish.properties) : lastMatches
         if matches.isEmpty { return false }
-        if let token, matches.count > 1 { shares[token] = matches.count }
+        if let token, matches.count > 1 {
+            shares[token] = Share(left: matches.count, qos: publish.qos)
+        }
         let incoming = MessageBuffer.Incoming(message: Message(publish), token: token)
         for slot in matches {
             if slot.staged.isEmpty { dirty.append(slot) }
@@ -138,9 +145,8 @@ struct SubscriptionRouter {
 
     /// The connection is gone, and with it the tokens of QoS 1 messages.
     mutating func connectionEnded() {
-        for slot in slots.values {
-            for token in slot.buffer.connectionEnded() { shares[token] = nil }
-        }
+        for slot in slots.values { slot.buffer.connectionEnded() }
+        shares = shares.filter { $0.value.qos == .exactlyOnce }
     }
 
     /// Byte by byte: Swift's own equality is canonical equivalence, which plays no part in MQTT [MQTT-4.7.3-4].
@@ -157,9 +163,9 @@ struct SubscriptionRouter {
     }
 
     /// - Returns: whether this was the last buffer that the message waited for.
-    private mutating func takeShare(_ token: IncomingToken) -> Bool {
-        guard let left = shares[token] else { return true }
-        shares[token] = left > 1 ? left - 1 : nil
+    mutating func takeShare(_ token: IncomingToken) -> Bool {
+        guard let left = shares[token]?.left else { return true }
+        if left > 1 { shares[token]?.left = left - 1 } else { shares[token] = nil }
         return left <= 1
     }
 }

@@ -10,6 +10,7 @@ public struct Message: Sendable, Hashable {
     public var isDuplicate: Bool
     /// What came with it under 5.0: content type, response topic, user properties …; empty under 3.1.1.
     public var properties: Properties
+    var pendingAcknowledgement = PendingAcknowledgement()
 
     /// A message made by hand, for a program's own tests.
     public init(
@@ -31,6 +32,22 @@ public struct Message: Sendable, Hashable {
             isDuplicate: publish.isDuplicate, properties: publish.properties)
     }
 
+    /// Acknowledges a message of a subscription with ``AcknowledgementMode/manual``: PUBACK, or PUBREC, goes out
+    /// once all messages before it are acknowledged too [MQTT-4.6.0-2]. Repeating it does nothing, and neither does
+    /// it where there is nothing to acknowledge, or not any more.
+    public func acknowledge() {
+        guard let token = pendingAcknowledgement.token else { return }
+        pendingAcknowledgement.buffer?.acknowledge(token)
+    }
+
+    /// Whether the server waits for `acknowledge()`. False after a lost connection for QoS 1: the message comes again.
+    public var awaitsAcknowledgement: Bool {
+        guard let token = pendingAcknowledgement.token, let buffer = pendingAcknowledgement.buffer else {
+            return false
+        }
+        return !buffer.isAcknowledged(token)
+    }
+
     /// The payload as text.
     ///
     /// - Throws: `MQTTError` (`client.invalid_argument`) where it isn't UTF-8.
@@ -42,4 +59,15 @@ public struct Message: Sendable, Hashable {
             return text
         }
     }
+}
+
+/// The way back to the client. What a message says doesn't depend on it.
+struct PendingAcknowledgement: Sendable, Hashable {
+    /// nil where the client acknowledges by itself.
+    var token: IncomingToken?
+    /// nil as long as the message is in it.
+    var buffer: MessageBuffer?
+
+    static func == (one: PendingAcknowledgement, other: PendingAcknowledgement) -> Bool { true }
+    func hash(into hasher: inout Hasher) {}
 }

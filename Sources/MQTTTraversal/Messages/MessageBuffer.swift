@@ -27,6 +27,8 @@ final class MessageBuffer: Sendable {
         var bytes = 0
         var withheldBytes = 0
         var dropped = 0
+        /// Handed out or still here, and not acknowledged by hand yet.
+        var unacknowledged: [IncomingToken: QoS] = [:]
         /// More than one only where the sequence is misused; they then compete for the messages.
         var consumers: [UnsafeContinuation<Void, Never>] = []
         var isEnded = false
@@ -43,14 +45,18 @@ final class MessageBuffer: Sendable {
     private let state = Lock(State())
     /// Called, off the lock, when the consumer has made room for withheld messages.
     private let roomMade: @Sendable (MessageBuffer) -> Void
+    /// Where messages are acknowledged by hand: called for each.
+    private let acknowledged: (@Sendable (IncomingToken) -> Void)?
 
     init(
         capacity: Int, byteCapacity: Int = .max, policy: OverflowPolicy,
+        acknowledged: (@Sendable (IncomingToken) -> Void)? = nil,
         roomMade: @escaping @Sendable (MessageBuffer) -> Void
     ) {
         self.capacity = max(1, capacity)
         self.byteCapacity = max(1, byteCapacity)
         self.policy = policy
+        self.acknowledged = acknowledged
         self.roomMade = roomMade
     }
 
@@ -76,6 +82,14 @@ final class MessageBuffer: Sendable {
     /// - Returns: whether the message may be acknowledged.
     private func add(_ incoming: Incoming, to state: inout State) -> Bool {
         if state.isEnded { return true }
+        if acknowledged != nil, let token = incoming.token {
+            // The server's window bounds these, and the byte limit.
+            state.unacknowledged[token] = incoming.message.qos
+            var message = incoming.message
+            message.pendingAcknowledgement.token = token
+            state.append(message)
+            return false
+        }
         // Behind withheld messages only withheld ones, or order would be lost.
         if hasRoom(for: incoming.message, in: state), state.withheldCount == 0 {
             state.append(incoming.message)
@@ -87,9 +101,11 @@ final class MessageBuffer: Sendable {
             state.withheldBytes += incoming.message.payload.count
             return false
         case .withholdAcknowledgements, .dropOldest:
-            // An acknowledged message comes never again: it makes room only where the policy says so.
+            // An acknowledged message comes never again: it makes room only where the policy says so, and one that
+            // is to be acknowledged by hand never does.
             while state.withheldCount == 0, let oldest = state.first,
-                policy == .dropOldest || oldest.qos == .atMostOnce,
+                (policy == .dropOldest && oldest.pendingAcknowledgement.token == nil)
+                    || oldest.qos == .atMostOnce,
                 !hasRoom(for: incoming.message, in: state)
             {
                 state.removeFirst()
@@ -136,25 +152,33 @@ final class MessageBuffer: Sendable {
 
     /// The connection is gone: QoS 1 messages that weren't acknowledged come again. QoS 2 messages don't, since
     /// the session knows them.
-    ///
-    /// - Returns: the tokens of those that are given up here.
-    @discardableResult
-    func connectionEnded() -> [IncomingToken] {
+    func connectionEnded() {
         state.withLock { state in
             var kept: [Incoming] = []
-            var givenUp: [IncomingToken] = []
             for incoming in state.withheld[state.withheldHead...] {
                 if incoming.message.qos == .exactlyOnce {
                     kept.append(incoming)
                 } else {
                     state.withheldBytes -= incoming.message.payload.count
-                    if let token = incoming.token { givenUp.append(token) }
                 }
             }
             state.withheld = kept
             state.withheldHead = 0
-            return givenUp
+            if state.unacknowledged.isEmpty { return }
+            state.unacknowledged = state.unacknowledged.filter { $0.value == .exactlyOnce }
+            state.removeUntaken { $0.pendingAcknowledgement.token != nil && $0.qos == .atLeastOnce }
         }
+    }
+
+    /// Nobody can take them any more: what would have been acknowledged by hand holds up nothing.
+    func releaseUntaken(accepted: (IncomingToken) -> Void) {
+        let tokens = state.withLock { state in
+            let tokens = state.untaken.compactMap { $0.pendingAcknowledgement.token }
+            for token in tokens { state.unacknowledged[token] = nil }
+            state.removeUntaken { $0.pendingAcknowledgement.token != nil }
+            return tokens
+        }
+        for token in tokens { accepted(token) }
     }
 
     /// Nothing more will come: the consumer gets what is there, then the end.
@@ -173,7 +197,8 @@ final class MessageBuffer: Sendable {
 
     func take() -> Taken {
         let (taken, hasRoom) = state.withLock { state -> (Taken, Bool) in
-            if let message = state.removeFirst() {
+            if var message = state.removeFirst() {
+                if acknowledged != nil { message.pendingAcknowledgement.buffer = self }
                 let isHalfEmpty = state.count <= capacity / 2 && state.bytes <= byteCapacity / 2
                 return (.message(message), state.withheldCount > 0 && isHalfEmpty)
             }
@@ -181,6 +206,16 @@ final class MessageBuffer: Sendable {
         }
         if hasRoom { roomMade(self) }
         return taken
+    }
+
+    /// By hand, and once for each message.
+    func acknowledge(_ token: IncomingToken) {
+        let isOwed = state.withLock { $0.unacknowledged.removeValue(forKey: token) != nil }
+        if isOwed { acknowledged?(token) }
+    }
+
+    func isAcknowledged(_ token: IncomingToken) -> Bool {
+        state.withLock { $0.unacknowledged[token] == nil }
     }
 
     func wait(_ continuation: UnsafeContinuation<Void, Never>) {
@@ -206,6 +241,16 @@ extension MessageBuffer.State {
     fileprivate mutating func append(_ message: Message) {
         back.append(message)
         bytes += message.payload.count
+    }
+
+    fileprivate var untaken: [Message] { front[head...] + back }
+
+    fileprivate mutating func removeUntaken(where condition: (Message) -> Bool) {
+        let kept = untaken.filter { !condition($0) }
+        front = kept
+        head = 0
+        back = []
+        bytes = kept.reduce(0) { $0 + $1.payload.count }
     }
 
     fileprivate var first: Message? { head < front.count ? front[head] : back.first }

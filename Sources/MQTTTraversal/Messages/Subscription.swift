@@ -83,3 +83,17 @@ public enum OverflowPolicy: Sendable, Hashable {
     /// The new message is dropped, and counted, whatever its QoS.
     case dropNewest
 }
+
+/// Who acknowledges the QoS 1 and 2 messages of a subscription.
+public enum AcknowledgementMode: Sendable, Hashable {
+    /// The client, when the message is in the subscription's buffer.
+    case automatic
+    /// The program, by ``Message/acknowledge()``, when it has done with the message.
+    ///
+    /// Until then the server keeps it: QoS 1 messages come again after a lost connection or a crash, QoS 2 messages
+    /// are handed out once, and the acknowledgement is owed across connections. A message that is dropped without
+    /// being acknowledged holds up the acknowledgements of all later messages of the client, also of other
+    /// subscriptions [MQTT-4.6.0-2], and ends by using up the server's window. The overflow policy then holds for QoS 0
+    /// only. Letting go of the subscription acknowledges what nobody has taken from it.
+    case manual
+}

@@ -38,6 +38,9 @@ struct RequestScenarios {
         let responder = try await scenario.connected()
         let topic = Names.unique("silent")
         let requests = try await responder.subscribeInTime(to: topic, qos: .atLeastOnce)
+        async let first = requester.request("w", to: topic, timeout: .seconds(40))
+        try await responder.reply(to: try await requests.next(), with: "v")
+        #expect(try await first.text == "v")
         let error = await #expect(throws: MQTTError.self) {
             try await requester.request("x", to: topic, timeout: .milliseconds(200))
         }
