@@ -136,4 +136,16 @@ import Testing
             #expect(try await connected.version == .v3_1_1)
         }
     }
+
+    @Test func a_request_says_that_it_needs_5_0() async throws {
+        let scripts = [Self.connect5 + [Refusal.hangsUp.step], Self.connect3 + [Self.accepted3, .hold]]
+        try await run(scripts) { client, _ in
+            try await client.connect()
+            let error = await #expect(throws: MQTTError.self) {
+                _ = try await client.request("x", to: "t", timeout: .seconds(30))
+            }
+            #expect(error?.code == .clientInvalidArgument)
+            #expect(error?.description.contains("5.0") == true)
+        }
+    }
 }

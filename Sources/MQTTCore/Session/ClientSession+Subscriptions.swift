@@ -202,6 +202,7 @@ extension ClientSession {
 
     /// Without the Subscription Identifier where the server has none; it is kept for servers that do.
     private func sendable(_ properties: Properties) -> Properties {
+        if configuration.version == .v3_1_1 { return Properties() }
         if connection.limits.subscriptionIdentifiersAvailable { return properties }
         var properties = properties
         properties.subscriptionIdentifiers = []

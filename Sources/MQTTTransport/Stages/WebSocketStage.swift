@@ -48,9 +48,11 @@ struct WebSocketStage {
                 PingSchedule(interval: $0.interval, timeout: $0.timeout, now: now)
             }
             // The largest MQTT packet fits (268,435,455 bytes and its fixed header); MQTT's own limit is
-            // stricter and names the packet.
+            // stricter and names the packet. A message may hold many packets; where it is compressed, a few bytes
+            // would make very many.
             connection = WebSocketConnection(
-                role: role, maximumFrameSize: 1 << 29, maximumMessageSize: 1 << 40, deflate: deflate)
+                role: role, maximumFrameSize: 1 << 29, maximumMessageSize: deflate == nil ? 1 << 40 : 1 << 29,
+                deflate: deflate)
         }
     }
 

@@ -169,6 +169,7 @@ extension SessionDriver {
             let failure = VersionNegotiation.Failure(cause, answered: !firstAnswer.bytes.isEmpty)
             if case .connecting = lifecycle.phase, negotiation.failed(failure) {
                 session.speak(negotiation.version)
+                if negotiation.version == .v3_1_1 { failRequests(with: requiresVersion5) }
                 configuration.log?(.triesVersion(negotiation.version, after: MQTTError(cause)))
                 startConnector()
             } else {

@@ -25,6 +25,7 @@ extension SessionDriver {
         case .idle, .ended, .disconnecting: return continuation.resume(throwing: notConnected)
         case .connecting, .connected, .waiting: break
         }
+        guard negotiation.version == .v5 else { return continuation.resume(throwing: requiresVersion5) }
         guard session.queuedCount < configuration.maximumQueuedPublishes else {
             return continuation.resume(throwing: queueFull)
         }
@@ -43,6 +44,10 @@ extension SessionDriver {
         case .subscribing: requests.unsent.append((token, publish))
         case .subscribed(let topic): send(publish, answeredAt: topic, token)
         }
+    }
+
+    var requiresVersion5: MQTTError {
+        MQTTError(.clientInvalidArgument, "requests need MQTT 5.0, and the connection speaks 3.1.1")
     }
 
     /// - Throws: `mqtt.protocol_error` where the server's Response Information makes no topic.

@@ -195,7 +195,7 @@ final class SessionDriver {
         }
         // From the SUBSCRIBE on, since retained messages can overtake the SUBACK.
         let identifier =
-            configuration.version == .v5 ? router.identifier(for: request.entries.map(\.filter)) : nil
+            negotiation.version == .v5 ? router.identifier(for: request.entries.map(\.filter)) : nil
         for entry in request.entries {
             router.insert(entry.buffer, for: entry.filter, identifier: identifier)
         }
