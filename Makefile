@@ -38,13 +38,17 @@ obligations: ## Hold what MQTT asks of a client against the tests that name it
 format: ## Format the Swift sources in place
 	swift format format --in-place --recursive --parallel $(swift_sources)
 
-sample: ## Build and run a package of its own that only imports MQTTTraversal
-	swift run --configuration release --package-path Tests/SamplePackage
+sample: ## Build and run a package of its own that only imports our products
+	swift run --configuration release --package-path Tests/SamplePackage sample
+	swift run --configuration release --package-path Tests/SamplePackage websocket-sample
 
-docs: ## Build the documentation of MQTTTraversal; a warning fails
+docs: ## Build the documentation of the libraries; a warning fails
 	swift package dump-symbol-graph --minimum-access-level public >/dev/null
-	rm -rf .build/docs && mkdir -p .build/docs/symbols
-	cp .build/*/symbolgraph/MQTT{Traversal,Transport,Core}*.json .build/docs/symbols
-	docc convert Sources/MQTTTraversal/MQTTTraversal.docc --additional-symbol-graph-dir .build/docs/symbols \
-		--fallback-display-name MQTTTraversal --fallback-bundle-identifier swift-mqtt-traversal.MQTTTraversal \
-		--output-path .build/docs/MQTTTraversal.doccarchive --warnings-as-errors
+	rm -rf .build/docs && mkdir -p .build/docs/{MQTTTraversal,WebSocketCore}
+	cp .build/*/symbolgraph/MQTT{Traversal,Transport,Core}*.json .build/docs/MQTTTraversal
+	cp .build/*/symbolgraph/WebSocketCore*.json .build/docs/WebSocketCore
+	for library in MQTTTraversal WebSocketCore; do \
+		docc convert Sources/$$library/$$library.docc --additional-symbol-graph-dir .build/docs/$$library \
+			--fallback-display-name $$library --fallback-bundle-identifier swift-mqtt-traversal.$$library \
+			--output-path .build/docs/$$library.doccarchive --warnings-as-errors; \
+	done

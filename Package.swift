@@ -29,6 +29,7 @@ let package = Package(
     products: [
         .library(name: "MQTTTraversal", targets: ["MQTTTraversal"]),
         .library(name: "MQTTLoopback", targets: ["MQTTLoopback"]),
+        .library(name: "WebSocketCore", targets: ["WebSocketCore"]),
         .executable(name: "wsprobe", targets: ["wsprobe"]),
     ],
     targets: [

@@ -1,18 +1,18 @@
 extension OpeningHandshake {
     /// The client's side (RFC 6455 §4.1): writes the request, judges the response.
-    package struct Client: Sendable {
-        package struct Accepted: Sendable, Hashable {
+    public struct Client: Sendable {
+        public struct Accepted: Sendable, Hashable {
             /// The one the server chose; nil when none was offered, or a missing one is tolerated.
-            package var subprotocol: String?
+            public var subprotocol: String?
             /// What was agreed on compression; nil when it wasn't offered or the server declined it.
-            package var deflate: PerMessageDeflate.Agreement?
+            public var deflate: PerMessageDeflate.Agreement?
             /// The other extensions the server agreed to, each of them offered.
-            package var extensions: [ExtensionHeader.Element]
-            package var head: HTTPHead
+            public var extensions: [ExtensionHeader.Element]
+            public var head: HTTPHead
         }
 
         /// The whole request, to be sent once.
-        package let requestBytes: [UInt8]
+        public let requestBytes: [UInt8]
 
         private let expectedAccept: String
         private let subprotocols: [String]
@@ -38,11 +38,11 @@ extension OpeningHandshake {
         ///   - origin: who asks (RFC 6454 §7); by this or by one of `headers`.
         ///   - headLimit: bytes of the response's head.
         /// - Throws: `.invalidRequest` for what can't be written safely.
-        package init(
-            host: String, path: String, key: [UInt8], subprotocols: [String] = ["mqtt"],
-            requiresSubprotocol: Bool = true,
-            deflate: PerMessageDeflate.Options? = nil, extensions: [ExtensionHeader.Element] = [],
-            headers: [(name: String, value: String)] = [], origin: String? = nil,
+        public init(
+            host: String, path: String, key: [UInt8], subprotocols: [String] = [],
+            requiresSubprotocol: Bool = true, deflate: PerMessageDeflate.Options? = nil,
+            extensions: [ExtensionHeader.Element] = [], headers: [(name: String, value: String)] = [],
+            origin: String? = nil,
             headLimit: Int = HTTPHeadParser.defaultLimit
         ) throws(HandshakeError) {
             guard key.count == 16 else { throw .invalidRequest("the key isn't 16 bytes") }
@@ -109,7 +109,7 @@ extension OpeningHandshake {
         /// - Returns: nil when more is needed. On success the bytes after the head, which belong to the
         ///   frames, are left in `input`.
         /// - Throws: the rule that is broken; for a refusal once its body has come as far as it is of interest.
-        package mutating func receive(
+        public mutating func receive(
             _ input: inout UnsafeRawBufferPointer
         ) throws(HandshakeError) -> Accepted? {
             while refused == nil {
@@ -145,11 +145,11 @@ extension OpeningHandshake {
         }
 
         /// Whether a final answer other than 101 has come.
-        package var isRefused: Bool { refused != nil }
+        public var isRefused: Bool { refused != nil }
 
         /// A final answer other than 101, with what has come of its body; nil while none has come. It is the
         /// reason of the failure, whatever ends the connection.
-        package var refusal: HandshakeError.Refusal? {
+        public var refusal: HandshakeError.Refusal? {
             guard let (answer, body) = refused else { return nil }
             var refusal = answer
             refusal.bodyExcerpt = body.excerpt

@@ -1,32 +1,32 @@
 /// The status code of a Close frame (RFC 6455 §7.4).
-package struct CloseCode: RawRepresentable, Sendable, Hashable {
-    package let rawValue: UInt16
+public struct CloseCode: RawRepresentable, Sendable, Hashable {
+    public let rawValue: UInt16
 
-    package init(rawValue: UInt16) { self.rawValue = rawValue }
+    public init(rawValue: UInt16) { self.rawValue = rawValue }
 
-    package static let normalClosure = CloseCode(rawValue: 1000)
-    package static let goingAway = CloseCode(rawValue: 1001)
-    package static let protocolError = CloseCode(rawValue: 1002)
-    package static let unsupportedData = CloseCode(rawValue: 1003)
+    public static let normalClosure = CloseCode(rawValue: 1000)
+    public static let goingAway = CloseCode(rawValue: 1001)
+    public static let protocolError = CloseCode(rawValue: 1002)
+    public static let unsupportedData = CloseCode(rawValue: 1003)
     /// Local only: the peer's Close had no body.
-    package static let noStatusReceived = CloseCode(rawValue: 1005)
+    public static let noStatusReceived = CloseCode(rawValue: 1005)
     /// Local only: the stream ended without a Close from the peer.
-    package static let abnormalClosure = CloseCode(rawValue: 1006)
-    package static let invalidPayload = CloseCode(rawValue: 1007)
-    package static let policyViolation = CloseCode(rawValue: 1008)
-    package static let messageTooBig = CloseCode(rawValue: 1009)
-    package static let mandatoryExtension = CloseCode(rawValue: 1010)
-    package static let internalError = CloseCode(rawValue: 1011)
+    public static let abnormalClosure = CloseCode(rawValue: 1006)
+    public static let invalidPayload = CloseCode(rawValue: 1007)
+    public static let policyViolation = CloseCode(rawValue: 1008)
+    public static let messageTooBig = CloseCode(rawValue: 1009)
+    public static let mandatoryExtension = CloseCode(rawValue: 1010)
+    public static let internalError = CloseCode(rawValue: 1011)
     /// IANA registry, WebSocket Close Code Number.
-    package static let serviceRestart = CloseCode(rawValue: 1012)
-    package static let tryAgainLater = CloseCode(rawValue: 1013)
-    package static let badGateway = CloseCode(rawValue: 1014)
+    public static let serviceRestart = CloseCode(rawValue: 1012)
+    public static let tryAgainLater = CloseCode(rawValue: 1013)
+    public static let badGateway = CloseCode(rawValue: 1014)
     /// Local only: the TLS handshake failed.
-    package static let tlsHandshakeFailed = CloseCode(rawValue: 1015)
+    public static let tlsHandshakeFailed = CloseCode(rawValue: 1015)
 
     /// Whether a Close frame may carry this code: the registered ones of 1000–1014, and 3000–4999 for
     /// libraries and applications. 1005, 1006 and 1015 never travel (§7.4.1, §7.4.2).
-    package var isValidOnWire: Bool {
+    public var isValidOnWire: Bool {
         switch rawValue {
         case 1000...1003, 1007...1014, 3000...4999: true
         default: false

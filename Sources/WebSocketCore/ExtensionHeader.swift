@@ -1,17 +1,17 @@
 /// Sec-WebSocket-Extensions (RFC 6455 §9.1): what a client offers and what a server agrees to.
-package enum ExtensionHeader {
+public enum ExtensionHeader {
     /// One extension with its parameters, in the order of the header.
-    package struct Element: Sendable, Hashable, CustomStringConvertible {
-        package var name: String
-        package var parameters: [Parameter]
+    public struct Element: Sendable, Hashable, CustomStringConvertible {
+        public var name: String
+        public var parameters: [Parameter]
 
-        package init(_ name: String, _ parameters: [Parameter] = []) {
+        public init(_ name: String, _ parameters: [Parameter] = []) {
             self.name = name
             self.parameters = parameters
         }
 
         /// As it stands in the header; values are written as tokens, which they always are.
-        package var description: String {
+        public var description: String {
             parameters.reduce(name) { text, parameter in
                 text + "; " + parameter.name + (parameter.value.map { "=" + $0 } ?? "")
             }
@@ -26,27 +26,27 @@ package enum ExtensionHeader {
         }
     }
 
-    package struct Parameter: Sendable, Hashable {
-        package var name: String
+    public struct Parameter: Sendable, Hashable {
+        public var name: String
         /// Unquoted; nil for a parameter without a value.
-        package var value: String?
+        public var value: String?
 
-        package init(_ name: String, _ value: String? = nil) {
+        public init(_ name: String, _ value: String? = nil) {
             self.name = name
             self.value = value
         }
     }
 
     /// What is wrong, in words, with the line at fault.
-    package struct Malformed: Error, Sendable, Hashable {
-        package var reason: String
+    public struct Malformed: Error, Sendable, Hashable {
+        public var reason: String
     }
 
     /// The elements of all lines of the header, which together are one list.
     ///
     /// Empty elements count for nothing, as RFC 9110 §5.6.1.2 asks, and so does a header that has no others:
     /// §9.1 doesn't allow it, but it can't be misread.
-    package static func parse(_ lines: [String]) throws(Malformed) -> [Element] {
+    public static func parse(_ lines: [String]) throws(Malformed) -> [Element] {
         var elements: [Element] = []
         for line in lines {
             var scanner = Scanner(line)
@@ -60,7 +60,7 @@ package enum ExtensionHeader {
     }
 
     /// The header's value for these elements.
-    package static func value(_ elements: [Element]) -> String {
+    public static func value(_ elements: [Element]) -> String {
         elements.map(\.description).joined(separator: ", ")
     }
 

@@ -1,46 +1,46 @@
 /// The head of an HTTP/1.x message (RFC 9112 §2.1): start line and fields, without the body.
-package struct HTTPHead: Sendable, Hashable {
-    package struct Version: Sendable, Hashable, Comparable {
-        package var major: Int
-        package var minor: Int
+public struct HTTPHead: Sendable, Hashable {
+    public struct Version: Sendable, Hashable, Comparable {
+        public var major: Int
+        public var minor: Int
 
-        package static let http10 = Version(major: 1, minor: 0)
-        package static let http11 = Version(major: 1, minor: 1)
+        public static let http10 = Version(major: 1, minor: 0)
+        public static let http11 = Version(major: 1, minor: 1)
 
-        package static func < (a: Version, b: Version) -> Bool { (a.major, a.minor) < (b.major, b.minor) }
+        public static func < (a: Version, b: Version) -> Bool { (a.major, a.minor) < (b.major, b.minor) }
     }
 
-    package enum StartLine: Sendable, Hashable {
+    public enum StartLine: Sendable, Hashable {
         /// RFC 9112 §4. The status is 100–999; the reason may be empty.
         case status(Version, Int, reason: String)
         /// RFC 9112 §3. The target as it came.
         case request(Version, method: String, target: String)
     }
 
-    package struct Field: Sendable, Hashable {
-        package var name: String
+    public struct Field: Sendable, Hashable {
+        public var name: String
         /// Without the white space around it; folded lines joined by one space (RFC 9112 §5.2).
-        package var value: String
+        public var value: String
     }
 
-    package var startLine: StartLine
+    public var startLine: StartLine
     /// In order, with duplicates.
-    package var fields: [Field]
+    public var fields: [Field]
 
     /// The values of all lines of that name, in any case, in order.
-    package func values(_ name: String) -> [String] {
+    public func values(_ name: String) -> [String] {
         fields.lazy.filter { $0.name.equalsIgnoringASCIICase(name) }.map(\.value)
     }
 
     /// The lines of that name joined by ", " (RFC 9110 §5.3); nil when there is none.
-    package func value(_ name: String) -> String? {
+    public func value(_ name: String) -> String? {
         let all = values(name)
         return all.isEmpty ? nil : all.joined(separator: ", ")
     }
 
     /// The elements of a comma-separated list over all lines of that name, without empty ones (RFC 9110 §5.6.1).
     /// A comma inside a quoted string doesn't separate.
-    package func list(_ name: String) -> [String] {
+    public func list(_ name: String) -> [String] {
         values(name).flatMap(Self.elements)
     }
 
@@ -73,7 +73,7 @@ package struct HTTPHead: Sendable, Hashable {
     }
 }
 
-package enum HTTPHeadError: Error, Sendable, Hashable {
+public enum HTTPHeadError: Error, Sendable, Hashable {
     /// No end of the head within `limit` bytes.
     case tooLarge(limit: Int)
     /// What is wrong, in words, with the line at fault.

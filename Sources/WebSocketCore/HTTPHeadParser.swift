@@ -2,10 +2,10 @@
 ///
 /// A bare LF ends a line like CRLF (RFC 9112 §2.2 allows it; some middleboxes write it); a CR anywhere else
 /// is an error. Peers that don't speak HTTP are found out with their first bytes.
-package struct HTTPHeadParser: Sendable {
-    package enum Kind: Sendable { case request, response }
+public struct HTTPHeadParser: Sendable {
+    public enum Kind: Sendable { case request, response }
 
-    package static let defaultLimit = 65_536
+    public static let defaultLimit = 65_536
 
     private let kind: Kind
     private let limit: Int
@@ -14,14 +14,14 @@ package struct HTTPHeadParser: Sendable {
     private var lineStart = 0
 
     /// - Parameter limit: bytes of the whole head, its end included.
-    package init(_ kind: Kind, limit: Int = HTTPHeadParser.defaultLimit) {
+    public init(_ kind: Kind, limit: Int = HTTPHeadParser.defaultLimit) {
         self.kind = kind
         self.limit = limit
     }
 
     /// - Returns: the head once it is complete; what comes after it is left in `input`. Nil when all of
     ///   `input` was used and more is needed.
-    package mutating func receive(
+    public mutating func receive(
         _ input: inout UnsafeRawBufferPointer
     ) throws(HTTPHeadError) -> HTTPHead? {
         var index = 0

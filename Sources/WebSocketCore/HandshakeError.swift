@@ -1,5 +1,5 @@
 /// Why an opening handshake failed (RFC 6455 §4): a case for each rule.
-package enum HandshakeError: Error, Sendable, Hashable {
+public enum HandshakeError: Error, Sendable, Hashable {
     // Our own request.
     /// The request can't be written: what is wrong, in words, without the value (it may be a secret).
     case invalidRequest(String)
@@ -43,25 +43,25 @@ package enum HandshakeError: Error, Sendable, Hashable {
     case unsupportedVersion(received: String?)
 
     /// What a server said instead of 101.
-    package struct Refusal: Sendable, Hashable {
-        package var status: Int
-        package var reason: String
-        package var location: String?
-        package var wwwAuthenticate: [String] = []
-        package var proxyAuthenticate: [String] = []
-        package var retryAfter: String?
-        package var server: String?
+    public struct Refusal: Sendable, Hashable {
+        public var status: Int
+        public var reason: String
+        public var location: String?
+        public var wwwAuthenticate: [String] = []
+        public var proxyAuthenticate: [String] = []
+        public var retryAfter: String?
+        public var server: String?
         /// What the server would upgrade to, where it says so (RFC 9110 §15.5.22).
-        package var upgrade: String?
+        public var upgrade: String?
         /// The versions of WebSocket that the server speaks (§4.4).
-        package var webSocketVersion: String?
-        package var contentType: String?
+        public var webSocketVersion: String?
+        public var contentType: String?
         /// The beginning of the body as one line of text, at most 300 bytes.
-        package var bodyExcerpt = ""
+        public var bodyExcerpt = ""
         /// The coding that hides the body's text, such as `gzip`; there is no excerpt then.
-        package var bodyCoding: String?
+        public var bodyCoding: String?
 
-        package init(status: Int, reason: String) {
+        public init(status: Int, reason: String) {
             self.status = status
             self.reason = reason
         }

@@ -1,7 +1,7 @@
 internal import CTraversalOpenSSL
 
 /// The opening handshake (RFC 6455 §4): `Client` and `Server`.
-package enum OpeningHandshake {
+public enum OpeningHandshake {
     static let version = "13"
 
     /// Sec-WebSocket-Accept for a Sec-WebSocket-Key (§4.2.2, step 5.4).

@@ -1,27 +1,27 @@
 /// The extension permessage-deflate (RFC 7692 §7): its parameters and how they are negotiated.
-package enum PerMessageDeflate {
-    package static let name = "permessage-deflate"
+public enum PerMessageDeflate {
+    public static let name = "permessage-deflate"
 
     /// What one side wants. Each parameter is a bound: an agreement never goes beyond it, and where the peer
     /// can't keep to it, nothing is compressed.
-    package struct Options: Sendable, Hashable {
+    public struct Options: Sendable, Hashable {
         /// The server starts each message with an empty window (§7.1.1.1): it needs less memory between
         /// messages and compresses worse.
-        package let serverNoContextTakeover: Bool
+        public let serverNoContextTakeover: Bool
         /// The same for the client (§7.1.1.2).
-        package let clientNoContextTakeover: Bool
+        public let clientNoContextTakeover: Bool
         /// The base-2 logarithm of the largest window the server compresses with (§7.1.2.1).
-        package let serverMaxWindowBits: Int
+        public let serverMaxWindowBits: Int
         /// The same for the client (§7.1.2.2). A server with less than 15 declines clients that don't let
         /// themselves be limited.
-        package let clientMaxWindowBits: Int
-        package let compression: Compression
+        public let clientMaxWindowBits: Int
+        public let compression: Compression
 
         /// - Parameters:
         ///   - serverMaxWindowBits: 8…15. With 8, only messages of up to 256 bytes are compressed, since
         ///     zlib has no such window to compress with.
         ///   - clientMaxWindowBits: 8…15.
-        package init(
+        public init(
             serverNoContextTakeover: Bool = false, clientNoContextTakeover: Bool = false,
             serverMaxWindowBits: Int = 15, clientMaxWindowBits: Int = 15, compression: Compression = .init()
         ) {
@@ -36,16 +36,16 @@ package enum PerMessageDeflate {
     }
 
     /// How we compress. The peer doesn't know, and needn't.
-    package struct Compression: Sendable, Hashable {
-        package let level: Int
-        package let memoryLevel: Int
-        package let threshold: Int
+    public struct Compression: Sendable, Hashable {
+        public let level: Int
+        public let memoryLevel: Int
+        public let threshold: Int
 
         /// - Parameters:
         ///   - level: zlib's, 1 (fast) … 9 (small).
         ///   - memoryLevel: zlib's, 1…9: 2^(memoryLevel + 9) bytes beside four times the window.
         ///   - threshold: bytes; a shorter message is sent as it is.
-        package init(level: Int = 6, memoryLevel: Int = 8, threshold: Int = 64) {
+        public init(level: Int = 6, memoryLevel: Int = 8, threshold: Int = 64) {
             precondition(1...9 ~= level, "level is 1…9")
             precondition(1...9 ~= memoryLevel, "memoryLevel is 1…9")
             self.level = level
@@ -55,14 +55,14 @@ package enum PerMessageDeflate {
     }
 
     /// What both sides keep to on one connection.
-    package struct Agreement: Sendable, Hashable {
-        package let serverNoContextTakeover: Bool
-        package let clientNoContextTakeover: Bool
-        package let serverMaxWindowBits: Int
-        package let clientMaxWindowBits: Int
-        package let compression: Compression
+    public struct Agreement: Sendable, Hashable {
+        public let serverNoContextTakeover: Bool
+        public let clientNoContextTakeover: Bool
+        public let serverMaxWindowBits: Int
+        public let clientMaxWindowBits: Int
+        public let compression: Compression
         /// As it stands in the server's response.
-        package let answer: ExtensionHeader.Element
+        public let answer: ExtensionHeader.Element
 
         /// What the messages of the side of `role` keep to.
         func messages(from role: WebSocketRole) -> Messages {

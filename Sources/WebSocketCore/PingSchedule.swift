@@ -2,10 +2,10 @@
 ///
 /// A Ping leaves at the interval whatever the traffic, since a hop may count each direction by itself. One is
 /// under way at a time; the next is due an interval after the last one left.
-package struct PingSchedule: Sendable {
-    package typealias Instant = ContinuousClock.Instant
+public struct PingSchedule: Sendable {
+    public typealias Instant = ContinuousClock.Instant
 
-    package enum Due: Sendable, Hashable {
+    public enum Due: Sendable, Hashable {
         case nothing
         case ping(payload: [UInt8])
         /// A Ping left, and nothing at all came within the time-out.
@@ -20,8 +20,8 @@ package struct PingSchedule: Sendable {
         case sent(at: Instant)
     }
 
-    package let interval: Duration
-    package let timeout: Duration
+    public let interval: Duration
+    public let timeout: Duration
     private var state: State
     private var lastReceived: Instant
     private var lastProgress: Instant
@@ -30,7 +30,7 @@ package struct PingSchedule: Sendable {
     /// - Parameters:
     ///   - interval: above zero.
     ///   - timeout: above zero; counts from when the Ping has left our buffer.
-    package init(interval: Duration, timeout: Duration, now: Instant) {
+    public init(interval: Duration, timeout: Duration, now: Instant) {
         self.interval = interval
         self.timeout = timeout
         state = .idle(next: now + interval)
@@ -41,7 +41,7 @@ package struct PingSchedule: Sendable {
     /// Anything received is life, a part of a frame too: a Pong may stand behind a large message.
     ///
     /// A Ping that can't even leave our buffer must not wait for ever: it gets one interval more.
-    package var nextDeadline: Instant {
+    public var nextDeadline: Instant {
         switch state {
         case .idle(let next): next
         case .encoded(let time): max(time, lastReceived, lastProgress) + interval + timeout
@@ -49,7 +49,7 @@ package struct PingSchedule: Sendable {
         }
     }
 
-    package mutating func deadlineReached(now: Instant) -> Due {
+    public mutating func deadlineReached(now: Instant) -> Due {
         guard now >= nextDeadline else { return .nothing }
         switch state {
         case .idle:
@@ -61,19 +61,19 @@ package struct PingSchedule: Sendable {
         }
     }
 
-    package mutating func received(now: Instant) { lastReceived = now }
+    public mutating func received(now: Instant) { lastReceived = now }
 
     /// Some bytes have left our buffer, others wait.
-    package mutating func progressed(now: Instant) { lastProgress = now }
+    public mutating func progressed(now: Instant) { lastProgress = now }
 
     /// All that was encoded so far has left our buffer.
-    package mutating func flushed(now: Instant) {
+    public mutating func flushed(now: Instant) {
         lastProgress = now
         if case .encoded = state { state = .sent(at: now) }
     }
 
     /// An unsolicited Pong, or one for an earlier Ping, answers nothing (§5.5.3).
-    package mutating func ponged(_ payload: [UInt8], now: Instant) {
+    public mutating func ponged(_ payload: [UInt8], now: Instant) {
         guard payload == self.payload else { return }
         switch state {
         case .idle: break

@@ -1,16 +1,16 @@
 extension OpeningHandshake {
     /// The server's side (RFC 6455 §4.2): judges the request, writes the response.
-    package struct Server: Sendable {
+    public struct Server: Sendable {
         private var parser: HTTPHeadParser
 
         /// - Parameter headLimit: bytes of the request's head.
-        package init(headLimit: Int = HTTPHeadParser.defaultLimit) {
+        public init(headLimit: Int = HTTPHeadParser.defaultLimit) {
             parser = HTTPHeadParser(.request, limit: headLimit)
         }
 
         /// - Returns: nil when more is needed. Bytes after the head are left in `input`.
         /// - Throws: the rule of §4.2.1 that is broken; `reject(_:)` gives the answer to send.
-        package mutating func receive(
+        public mutating func receive(
             _ input: inout UnsafeRawBufferPointer
         ) throws(HandshakeError) -> ServerRequest? {
             let received: HTTPHead?
@@ -43,7 +43,7 @@ extension OpeningHandshake {
         }
 
         /// The refusal that fits a broken rule.
-        package static func reject(_ error: HandshakeError) -> [UInt8] {
+        public static func reject(_ error: HandshakeError) -> [UInt8] {
             switch error {
             case .methodNotGET:
                 reject(status: 405, reason: "Method Not Allowed", headers: [("Allow", "GET")])
@@ -65,7 +65,7 @@ extension OpeningHandshake {
 
         /// A refusal with an empty body, after which the connection is closed.
         /// - Parameter headers: written as they are: no CR or LF.
-        package static func reject(
+        public static func reject(
             status: Int, reason: String, headers: [(name: String, value: String)] = []
         ) -> [UInt8] {
             // RFC 9110 §7.8: who sends Upgrade names it in Connection too.
@@ -85,12 +85,12 @@ extension OpeningHandshake {
     }
 
     /// A request that keeps every rule of §4.2.1.
-    package struct ServerRequest: Sendable, Hashable {
+    public struct ServerRequest: Sendable, Hashable {
         /// The target as it came, with the query.
-        package var path: String
-        package var head: HTTPHead
+        public var path: String
+        public var head: HTTPHead
         /// In the client's order of preference.
-        package let offeredExtensions: [ExtensionHeader.Element]
+        public let offeredExtensions: [ExtensionHeader.Element]
         fileprivate let key: String
 
         fileprivate init(
@@ -103,11 +103,11 @@ extension OpeningHandshake {
         }
 
         /// In the client's order of preference.
-        package var offeredSubprotocols: [String] { head.list("Sec-WebSocket-Protocol") }
+        public var offeredSubprotocols: [String] { head.list("Sec-WebSocket-Protocol") }
 
         /// What to agree to of the client's offers of permessage-deflate (RFC 7692 §7): the first that keeps
         /// within the options; nil declines them all.
-        package func deflateAgreement(_ options: PerMessageDeflate.Options) -> PerMessageDeflate.Agreement? {
+        public func deflateAgreement(_ options: PerMessageDeflate.Options) -> PerMessageDeflate.Agreement? {
             PerMessageDeflate.agreement(on: options, choosingFrom: offeredExtensions)
         }
 
@@ -117,7 +117,7 @@ extension OpeningHandshake {
         ///   - deflate: what `deflateAgreement(_:)` gave for this request, or nil.
         ///   - extensions: further ones to agree to, each of them offered.
         ///   - headers: further fields, written as they are: no CR or LF.
-        package func accept(
+        public func accept(
             subprotocol: String?, deflate: PerMessageDeflate.Agreement? = nil,
             extensions: [ExtensionHeader.Element] = [], headers: [(name: String, value: String)] = []
         ) -> [UInt8] {

@@ -1,4 +1,4 @@
-package enum WebSocketRole: Sendable, Hashable {
+public enum WebSocketRole: Sendable, Hashable {
     case client, server
 
     var peer: WebSocketRole {
@@ -9,9 +9,9 @@ package enum WebSocketRole: Sendable, Hashable {
     }
 }
 
-package enum MessageKind: Sendable, Hashable { case text, binary }
+public enum MessageKind: Sendable, Hashable { case text, binary }
 
-package enum WebSocketEvent {
+public enum WebSocketEvent {
     /// A piece of a data message, valid until the next call and until the input's memory is reused.
     /// Pieces come while their frame is still arriving; an empty message is one event with no bytes.
     case payload(MessageKind, UnsafeRawBufferPointer, endsMessage: Bool)
@@ -32,8 +32,8 @@ package enum WebSocketEvent {
 /// still counts.
 ///
 /// It can't be copied, since both directions of permessage-deflate (RFC 7692) live on from message to message.
-package struct WebSocketConnection: ~Copyable, Sendable {
-    package enum State: Sendable, Hashable {
+public struct WebSocketConnection: ~Copyable, Sendable {
+    public enum State: Sendable, Hashable {
         case open
         /// We began the closing handshake and await the peer's Close.
         case closeSent(CloseCode, reason: String)
@@ -46,10 +46,10 @@ package struct WebSocketConnection: ~Copyable, Sendable {
         case closed(CloseCode, reason: String, wasClean: Bool)
     }
 
-    package let role: WebSocketRole
-    package let maximumFrameSize: UInt64
-    package let maximumMessageSize: UInt64
-    package private(set) var state = State.open
+    public let role: WebSocketRole
+    public let maximumFrameSize: UInt64
+    public let maximumMessageSize: UInt64
+    public private(set) var state = State.open
 
     private let encoder: FrameEncoder
     private var headers = FrameHeaderDecoder()
@@ -71,8 +71,8 @@ package struct WebSocketConnection: ~Copyable, Sendable {
     ///   - maximumMessageSize: bytes of payload in one message, over all its frames; of a compressed one,
     ///     bytes when inflated, which stops there.
     ///   - deflate: what the opening handshake agreed on; nil for no compression.
-    package init(
-        role: WebSocketRole, maximumFrameSize: UInt64, maximumMessageSize: UInt64,
+    public init(
+        role: WebSocketRole, maximumFrameSize: UInt64 = 1 << 24, maximumMessageSize: UInt64 = 1 << 24,
         deflate: PerMessageDeflate.Agreement? = nil
     ) {
         self.role = role
@@ -90,7 +90,7 @@ package struct WebSocketConnection: ~Copyable, Sendable {
     /// - Parameters:
     ///   - output: gets Pongs and Close frames.
     ///   - maskingKey: unpredictable keys (§5.3), asked once for each frame sent, in the client role only.
-    package mutating func next(
+    public mutating func next(
         in input: inout UnsafeMutableRawBufferPointer, output: inout [UInt8], maskingKey: () -> UInt32
     ) -> WebSocketEvent? {
         while true {
@@ -146,7 +146,7 @@ package struct WebSocketConnection: ~Copyable, Sendable {
     ///   - isSecret: the message is never compressed, nor its bytes kept in the window, where others that a
     ///     stranger may have chosen would tell by their length what it holds. Of the first fragment.
     ///   - maskingKey: fresh and unpredictable for each frame (§5.3); the server role ignores it.
-    package mutating func send(
+    public mutating func send(
         _ kind: MessageKind, payload: UnsafeRawBufferPointer, endsMessage: Bool = true,
         isSecret: Bool = false,
         maskingKey: UInt32, into output: inout [UInt8]
@@ -172,7 +172,7 @@ package struct WebSocketConnection: ~Copyable, Sendable {
 
     /// Appends a Ping (§5.5.2). Nothing is sent unless the state is `.open`.
     /// - Parameter payload: at most 125 bytes; further ones are left out.
-    package func sendPing(payload: [UInt8] = [], maskingKey: UInt32, into output: inout [UInt8]) {
+    public func sendPing(payload: [UInt8] = [], maskingKey: UInt32, into output: inout [UInt8]) {
         guard isOpen else { return }
         appendControl(.ping, payload.prefix(125), maskingKey: maskingKey, to: &output)
     }
@@ -181,7 +181,7 @@ package struct WebSocketConnection: ~Copyable, Sendable {
     /// - Parameters:
     ///   - code: one that isn't valid on the wire, such as `.noStatusReceived`, gives an empty Close.
     ///   - reason: cut to the 123 bytes of UTF-8 that fit, at a character.
-    package mutating func close(
+    public mutating func close(
         _ code: CloseCode, reason: String = "", maskingKey: UInt32, into output: inout [UInt8]
     ) {
         guard isOpen else { return }
@@ -190,7 +190,7 @@ package struct WebSocketConnection: ~Copyable, Sendable {
     }
 
     /// The byte stream below has ended: settles how the connection was closed (§7.1.4–§7.1.6).
-    package mutating func streamEnded() {
+    public mutating func streamEnded() {
         switch state {
         case .open, .closeSent: state = .closed(.abnormalClosure, reason: "", wasClean: false)
         case .closeReceived(let code, let reason): state = .closed(code, reason: reason, wasClean: true)

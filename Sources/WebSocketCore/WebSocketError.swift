@@ -1,5 +1,5 @@
 /// A broken rule of RFC 6455 §5, or one of our limits: the connection is failed (§7.1.7).
-package enum WebSocketError: Error, Sendable, Hashable {
+public enum WebSocketError: Error, Sendable, Hashable {
     /// RSV1, RSV2 or RSV3 without an extension that gives it a meaning (§5.2). The frame's first byte.
     case reservedBits(firstByte: UInt8)
     /// Opcodes 3–7 and 11–15 (§5.2).
@@ -39,7 +39,7 @@ package enum WebSocketError: Error, Sendable, Hashable {
     case messageTooLarge(length: UInt64, limit: UInt64)
 
     /// What the Close frame that fails the connection says (§7.4.1).
-    package var closeCode: CloseCode {
+    public var closeCode: CloseCode {
         switch self {
         case .reservedBits, .reservedOpcode, .fragmentedControlFrame, .controlFrameTooLong,
             .maskedFrameFromServer, .unmaskedFrameFromClient, .lengthNotMinimal, .lengthTopBitSet,

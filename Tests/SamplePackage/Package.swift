@@ -13,6 +13,10 @@ let package = Package(
         .executableTarget(
             name: "sample",
             dependencies: [.product(name: "MQTTTraversal", package: "swift-mqtt-traversal")],
-            swiftSettings: [.enableUpcomingFeature("MemberImportVisibility")])
+            swiftSettings: [.enableUpcomingFeature("MemberImportVisibility")]),
+        .executableTarget(
+            name: "websocket-sample",
+            dependencies: [.product(name: "WebSocketCore", package: "swift-mqtt-traversal")],
+            swiftSettings: [.enableUpcomingFeature("MemberImportVisibility")]),
     ]
 )

@@ -312,7 +312,7 @@ import WebSocketCore
 
     private static func client(_ options: Options?) throws -> OpeningHandshake.Client {
         try OpeningHandshake.Client(
-            host: "h", path: "/mqtt", key: ClientHandshakeTests.key, deflate: options)
+            host: "h", path: "/mqtt", key: ClientHandshakeTests.key, subprotocols: ["mqtt"], deflate: options)
     }
 
     private static func judge(

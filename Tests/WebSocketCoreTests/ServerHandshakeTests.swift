@@ -133,7 +133,7 @@ import WebSocketCore
 
     @Test func client_and_server_agree() throws {
         let client = try OpeningHandshake.Client(
-            host: "h", path: "/mqtt", key: (0..<16).map { UInt8($0 * 17) })
+            host: "h", path: "/mqtt", key: (0..<16).map { UInt8($0 * 17) }, subprotocols: ["mqtt"])
         let (received, _) = try Self.receive([client.requestBytes])
         let request = try #require(received)
         let verdict = ClientHandshakeTests.judge([request.accept(subprotocol: "mqtt")], by: client).0

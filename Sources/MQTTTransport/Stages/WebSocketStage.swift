@@ -142,7 +142,7 @@ struct WebSocketStage {
 
     /// Where a refusal leads, as it came.
     var location: String? {
-        guard case .clientHandshake(let handshake) = state else { return nil }
+        guard case .clientHandshake(let handshake, _) = state else { return nil }
         return handshake.refusal?.location
     }
 
