@@ -33,7 +33,7 @@ lint: ## Check the format of the Swift sources
 	swift format lint --strict --recursive --parallel $(swift_sources)
 
 obligations: ## Hold what MQTT asks of a client against the tests that name it
-	@Tests/Conformance/check-obligations
+	@Tests/Conformance/Obligations/check-obligations
 
 format: ## Format the Swift sources in place
 	swift format format --in-place --recursive --parallel $(swift_sources)

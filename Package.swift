@@ -53,9 +53,13 @@ let package = Package(
         program("mqtt-dashboard", ["MQTTTraversal", "MQTTExampleSupport"], path: "Examples/Dashboard"),
         program("mqtt-demo", ["MQTTTraversal", "MQTTLoopback", "MQTTExampleSupport"], path: "Examples/Demo"),
 
+        program(
+            "websocket-echo", ["WebSocketCore", "MQTTTransport", "MQTTLoopback"],
+            path: "Tests/Conformance/Echo"),
+
         // Test traits, next to the list and the script that read them.
         .target(
-            name: "MQTTConformance", path: "Tests/Conformance",
+            name: "MQTTConformance", path: "Tests/Conformance/Obligations",
             exclude: ["mqtt-obligations.md", "check-obligations"], swiftSettings: strict),
         tests("MQTTCoreTests", ["MQTTCore", "MQTTConformance"]),
         tests("WebSocketCoreTests", ["WebSocketCore"]),
