@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint obligations format sample docs
+.PHONY: help demo test lint obligations format sample autobahn autobahn-quick docs
 
 build_packages := libssl-dev zlib1g-dev pkg-config
 broker_packages := mosquitto mosquitto-clients
@@ -11,7 +11,7 @@ swift_sources := Package.swift Sources Tests Examples
 strict := -Xswiftc -warnings-as-errors -Xcc -Werror
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## Install what is missing, build, and run the demo on a loopback broker
 	@.ci/check-swift
@@ -27,6 +27,8 @@ test: ## Install what is missing, then lint, build without warnings, and run all
 	@.ci/step obligations $(MAKE) --no-print-directory obligations
 	@.ci/step build swift build --build-tests $(strict)
 	@.ci/step tests swift test --skip-build $(strict)
+	@.ci/step "Autobahn, sections 1 to 10" .ci/autobahn --quick .build/debug/websocket-echo \
+		|| { [ $$? -eq 3 ] && echo "SKIPPED: the Autobahn test suite, which needs Python 2.7 and PyPI"; }
 	@.ci/step "sample package" $(MAKE) --no-print-directory sample
 
 lint: ## Check the format of the Swift sources
@@ -41,6 +43,18 @@ format: ## Format the Swift sources in place
 sample: ## Build and run a package of its own that only imports our products
 	swift run --configuration release --package-path Tests/SamplePackage sample
 	swift run --configuration release --package-path Tests/SamplePackage websocket-sample
+
+autobahn: ## Run all of the Autobahn test suite against our WebSocket
+	@.ci/check-swift
+	@.ci/install $(build_packages)
+	swift build --configuration release --product websocket-echo
+	.ci/autobahn .build/release/websocket-echo
+
+autobahn-quick: ## Run its sections 1 to 10, as `make test` does
+	@.ci/check-swift
+	@.ci/install $(build_packages)
+	swift build --product websocket-echo
+	.ci/autobahn --quick .build/debug/websocket-echo
 
 docs: ## Build the documentation of the libraries; a warning fails
 	swift package dump-symbol-graph --minimum-access-level public >/dev/null
