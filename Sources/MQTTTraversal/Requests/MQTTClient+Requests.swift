@@ -7,6 +7,7 @@ extension MQTTClient {
     /// may still be carried out, and a late answer is dropped (``LogEvent/lateResponse(topic:)``).
     ///
     /// - Parameters:
+    ///   - payload: as for `publish`.
     ///   - topic: as for `publish`.
     ///   - qos: of the request. Answers come at QoS 1 at most.
     ///   - timeout: how long the answer may take, a reconnect and the first subscription included.
@@ -35,6 +36,7 @@ extension MQTTClient {
     ///
     /// - Parameters:
     ///   - request: a message with a Response Topic. Whoever sent it chose where the answer goes.
+    ///   - payload: as for `publish`.
     ///   - qos: that of the request where nil.
     ///   - properties: of PUBLISH; Correlation Data is set here.
     /// - Throws: `MQTTError`; `client.invalid_argument` where the message is no request.
