@@ -293,6 +293,15 @@ struct SessionConnectTests {
         #expect(harness.take().bytes == hex("E0 07 00 05 11 00 00 00 00"))
     }
 
+    @Test(.mqtt5("3.2.2-15"))
+    func a_disconnect_is_bare_where_the_server_takes_no_more() {
+        var harness = SessionHarness(connected: .v5, connack: Properties([.maximumPacketSize(8)]))
+        harness.session.disconnect(now: harness.now, into: &harness.output)
+        let output = harness.take()
+        #expect(output.bytes == hex("E0 00"))
+        #expect(output.actions == [.close(nil)])
+    }
+
     @Test(
         .mqtt5("4.13.2-1"))
     func server_disconnect_is_reported() {

@@ -269,5 +269,9 @@ extension ClientSession {
             if case .userProperty = $0 { return true }
             return false
         }
+        // The Session Expiry Interval gives way too: without a DISCONNECT the server would publish the will.
+        if let size = try? ControlPacket.disconnect(disconnect).encodedSize(for: .v5), size > Int(limit) {
+            disconnect.properties = Properties()
+        }
     }
 }

@@ -18,7 +18,7 @@ extension ClientSession {
         // A used-up quota holds up publishes only [MQTT-3.3.4-8]; QoS 0 keeps its place behind them.
         let publish = connection.resendNext == 0 ? pending.nextPublish : nil
         let request = canSendRequest ? pending.requests.first : nil
-        if let publish, canSendNew(publish.qos) || mustFail(publish.qos),
+        if let publish, canSendNew(publish.qos) || mustFail(publish.qos, isAwaited: publish.isAwaited),
             request.map({ publish.stamp < $0.stamp }) ?? true
         {
             guard let next = pending.popPublish(), let message = next.publish else { return false }
@@ -38,9 +38,10 @@ extension ClientSession {
         qos == .atMostOnce || hasSendQuota(for: qos) && !session.identifiers.isExhausted
     }
 
-    /// Without a packet identifier, and not to wait for one.
-    private func mustFail(_ qos: QoS) -> Bool {
-        configuration.failsWithoutPacketIdentifier && qos != .atMostOnce && session.identifiers.isExhausted
+    /// Without a packet identifier, and not to wait for one. What comes from a store has nobody to fail for.
+    private func mustFail(_ qos: QoS, isAwaited: Bool) -> Bool {
+        configuration.failsWithoutPacketIdentifier && isAwaited && qos != .atMostOnce
+            && session.identifiers.isExhausted
     }
 
     private func hasSendQuota(for qos: QoS) -> Bool {
@@ -61,7 +62,8 @@ extension ClientSession {
     private mutating func sendNew(
         _ message: consuming Publish, token: OperationToken?, stamp: UInt64, into output: inout SessionOutput
     ) {
-        if let error = mustFail(message.qos) ? .packetIdentifiersExhausted : refusal(of: message) {
+        let mustFail = mustFail(message.qos, isAwaited: token != nil)
+        if let error = mustFail ? .packetIdentifiersExhausted : refusal(of: message) {
             if let token { output.actions.append(.failed(token, error)) }
             return
         }

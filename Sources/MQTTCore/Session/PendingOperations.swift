@@ -27,12 +27,12 @@ struct PendingOperations: Sendable {
         publishes.append(PendingPublish(publish: publish, token: token, stamp: makeStamp()))
     }
 
-    /// The place and QoS of the next publish.
-    var nextPublish: (stamp: UInt64, qos: QoS)? {
+    /// The place and QoS of the next publish, and whether somebody waits for its outcome.
+    var nextPublish: (stamp: UInt64, qos: QoS, isAwaited: Bool)? {
         guard !publishes.isEmpty else { return nil }
         let first = publishes[publishes.firstSequence]
         // Cancelled ones never stay in front.
-        return first.publish.map { (first.stamp, $0.qos) }
+        return first.publish.map { (first.stamp, $0.qos, first.token != nil) }
     }
 
     mutating func popPublish() -> PendingPublish? {
