@@ -1,3 +1,4 @@
+import MQTTConformance
 import MQTTCore
 import Testing
 
@@ -73,7 +74,8 @@ struct SessionAuthenticationTests {
                     "10 1B 00 04 4D 51 54 54 05 02 00 1E 0D 11 00 00 0E 10 15 00 01 4D 16 00 01 AA 00 01 63"))
     }
 
-    @Test func `[MQTT-4.12.0-3] each AUTH is answered by an AUTH 0x18 of the same method`() throws {
+    @Test(.mqtt5("4.12.0-3", "3.15.2-1"))
+    func `[MQTT-4.12.0-3] each AUTH is answered by an AUTH 0x18 of the same method`() throws {
         var harness = try connecting()
         for round in [1, 2] as [UInt8] {
             harness.receive(challenge([round]))
@@ -114,7 +116,8 @@ struct SessionAuthenticationTests {
         #expect(output.bytes == hex("E0 01 80"))
     }
 
-    @Test func `[MQTT-3.1.2-30] before CONNACK only AUTH and DISCONNECT leave`() throws {
+    @Test(.mqtt5("3.1.2-30"))
+    func `[MQTT-3.1.2-30] before CONNACK only AUTH and DISCONNECT leave`() throws {
         var harness = try connecting()
         harness.publish()
         harness.subscribe("t")
@@ -135,7 +138,7 @@ struct SessionAuthenticationTests {
         #expect(output.actions == [.close(nil)])
     }
 
-    @Test(arguments: ["N", nil] as [String?])
+    @Test(.mqtt5("4.12.0-5", "detect-authentication-method-changed"), arguments: ["N", nil] as [String?])
     func `[MQTT-4.12.0-5] the method stays the same in every AUTH and in CONNACK`(method: String?) throws {
         var harness = try connecting()
         harness.receive(challenge(nil, method: method))
@@ -161,7 +164,8 @@ struct SessionAuthenticationTests {
         #expect(output.bytes.isEmpty)
     }
 
-    @Test func `what doesn't fit the exchange is a protocol error`() throws {
+    @Test(.mqtt5("detect-auth-code"))
+    func `what doesn't fit the exchange is a protocol error`() throws {
         let success = ControlPacket.auth(Auth(reasonCode: .success, properties: named()))
         let again = ControlPacket.auth(Auth(reasonCode: .reAuthenticate, properties: named()))
         for packet in [success, again] {
@@ -240,7 +244,8 @@ struct SessionAuthenticationTests {
 
     // MARK: Re-authentication
 
-    @Test func `[MQTT-4.12.1-1] the client re-authenticates by AUTH 0x19 while messages flow`() throws {
+    @Test(.mqtt5("4.12.1-1", "3.15.2-1", "4.12.0-5"))
+    func `[MQTT-4.12.1-1] the client re-authenticates by AUTH 0x19 while messages flow`() throws {
         var (harness, operation) = try reauthenticating()
         harness.publish(qos: .atMostOnce)
         #expect(harness.packets().map(\.first) == [0x30])
@@ -257,7 +262,8 @@ struct SessionAuthenticationTests {
         _ = try token(harness.take(), .start)
     }
 
-    @Test func `[MQTT-4.12.1-2] a server that proves nothing on re-authentication is left`() throws {
+    @Test(.mqtt5("4.12.1-2"))
+    func `[MQTT-4.12.1-2] a server that proves nothing on re-authentication is left`() throws {
         var (harness, operation) = try reauthenticating()
         harness.receive(.auth(Auth(reasonCode: .success, properties: named())))
         let token = try token(harness.take(), .finish(nil))
@@ -296,7 +302,8 @@ struct SessionAuthenticationTests {
         #expect(harness.session.state == .established)
     }
 
-    @Test func `one re-authentication at a time, and only where CONNECT named a method`() throws {
+    @Test(.mqtt5("4.12.0-7"))
+    func `one re-authentication at a time, and only where CONNECT named a method`() throws {
         var (harness, _) = try reauthenticating()
         let second = harness.reauthenticate()
         #expect(harness.take().actions == [.failed(second, .reauthenticationUnderWay)])
@@ -307,7 +314,8 @@ struct SessionAuthenticationTests {
         #expect(output.bytes.isEmpty)
     }
 
-    @Test func `[MQTT-4.12.0-6] AUTH that nobody asked for is a protocol error`() throws {
+    @Test(.mqtt5("detect-authentication-unasked", "detect-auth-code"))
+    func `[MQTT-4.12.0-6] AUTH that nobody asked for is a protocol error`() throws {
         for packet in [
             challenge(), .auth(Auth(reasonCode: .success, properties: named())),
             .auth(Auth(reasonCode: .reAuthenticate, properties: named())),
@@ -332,6 +340,18 @@ struct SessionAuthenticationTests {
                     .serverDisconnected(disconnect), .close(.serverDisconnected(.notAuthorized)),
                     .failed(operation, .connectionLost),
                 ])
+    }
+
+    /// Neither Reason String nor User Property: there is nothing to leave out for a server with a low limit.
+    @Test(.mqtt5("3.15.2-2", "3.15.2-3"))
+    func `an AUTH carries its method and data alone`() throws {
+        var harness = try connected([.maximumPacketSize(12)])
+        _ = harness.reauthenticate()
+        harness.answer(try token(harness.take(), .start), [1])
+        #expect(harness.take().bytes == hex("F0 0A 19 08 15 00 01 4D 16 00 01 01"))
+        harness.receive(challenge([2]))
+        harness.answer(try token(harness.take(), .respond([2])), [3])
+        #expect(harness.take().bytes == hex("F0 0A 18 08 15 00 01 4D 16 00 01 03"))
     }
 
     @Test func `[MQTT-3.2.2-15] an AUTH above the server's Maximum Packet Size isn't sent`() throws {

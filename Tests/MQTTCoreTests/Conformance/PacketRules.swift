@@ -242,6 +242,18 @@ struct PacketRules {
         }
     }
 
+    @Test(.mqtt5("3.15.2-1"))
+    func auth_has_a_code_of_its_table() {
+        for code in UInt8.min...UInt8.max {
+            let auth = ControlPacket.auth(Auth(reasonCode: ReasonCode(rawValue: code)))
+            if [0x00, 0x18, 0x19].contains(code) {
+                #expect(throws: Never.self) { try Self.bytes(auth, .v5) }
+            } else {
+                #expect(throws: EncodeError.reasonCodeNotValid(.auth, code)) { try Self.bytes(auth, .v5) }
+            }
+        }
+    }
+
     /// Table 3-10: the values that a client sends, and those that only a server sends.
     @Test(.mqtt5("3.14.2-1"))
     func disconnect_has_a_code_that_is_a_clients() throws {
@@ -302,6 +314,7 @@ extension SessionViolation {
         .unknownUnsuback(1), .subackCount(expected: 1, received: 2), .unsubackCount(expected: 1, received: 2),
         .receiveMaximumExceeded, .topicAliasInvalid(0), .topicAliasUnknown(1), .topicNameMissing,
         .problemInformationNotRequested(.puback), .responseInformationNotRequested,
-        .subscriptionIdentifierUnknown(1),
+        .subscriptionIdentifierUnknown(1), .authenticationMethodChanged, .authenticationCutShort,
+        .packetBeforeConnect,
     ]
 }
