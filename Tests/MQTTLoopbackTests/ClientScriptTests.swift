@@ -229,7 +229,7 @@ import Testing
         let script: [ScriptedPeer.Step] =
             isHeldUp
             ? [
-                Self.connect, .send(Self.accepted), .expect([0x82, 7, 0, 1, 0, 0, 1, 0x78, 1]),
+                Self.connect, .send(Self.accepted), .expect([0x82, 9, 0, 1, 2, 0x0B, 1, 0, 1, 0x78, 1]),
                 .send([0x90, 4, 0, 1, 0, 1] + bytes), .expect([0xE0, 1, code]), .expectEnd,
             ]
             : [Self.connect, .send(Self.accepted), .send(bytes), .expect([0xE0, 1, code]), .expectEnd]
