@@ -74,6 +74,14 @@ public struct HTTPHeadParser: Sendable {
     private func parse(_ head: ArraySlice<UInt8>) throws(HTTPHeadError) -> HTTPHead {
         var startLine: HTTPHead.StartLine?
         var fields: [HTTPHead.Field] = []
+        // Of the last field; joined at once, since a head may hold a fold in every third byte.
+        var folds: [String] = []
+        func join() {
+            guard !folds.isEmpty else { return }
+            let value = ([fields[fields.count - 1].value] + folds).joined(separator: " ")
+            fields[fields.count - 1].value = value.trimmingHTTPWhitespace()
+            folds = []
+        }
         for lineWithEnd in head.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: true) {
             let line = lineWithEnd.last == UInt8(ascii: "\r") ? lineWithEnd.dropLast() : lineWithEnd
             guard !line.contains(where: { $0 == 0 || $0 == UInt8(ascii: "\r") }) else {
@@ -85,12 +93,13 @@ public struct HTTPHeadParser: Sendable {
                 // obs-fold (RFC 9112 §5.2); before the first field it is an error (§2.2).
                 guard !fields.isEmpty else { throw Self.malformed("a fold before the first field", line) }
                 let folded = String(decoding: line, as: UTF8.self).trimmingHTTPWhitespace()
-                let last = fields.count - 1
-                fields[last].value = (fields[last].value + " " + folded).trimmingHTTPWhitespace()
+                if !folded.isEmpty { folds.append(folded) }
             } else {
+                join()
                 fields.append(try Self.field(line))
             }
         }
+        join()
         guard let startLine else { throw .malformed("no start line") }
         return HTTPHead(startLine: startLine, fields: fields)
     }

@@ -1,10 +1,13 @@
+import Glibc
 import Testing
 import WebSocketCore
 
 /// RFC 9112 §2–§5.
 @Suite struct HTTPHeadTests {
-    static func parse(_ text: String, _ kind: HTTPHeadParser.Kind = .response) throws -> HTTPHead? {
-        var parser = HTTPHeadParser(kind)
+    static func parse(
+        _ text: String, _ kind: HTTPHeadParser.Kind = .response, limit: Int = HTTPHeadParser.defaultLimit
+    ) throws -> HTTPHead? {
+        var parser = HTTPHeadParser(kind, limit: limit)
         return try Array(text.utf8).withUnsafeBytes { buffer in
             var input = buffer
             return try parser.receive(&input)
@@ -62,6 +65,26 @@ import WebSocketCore
         let head = try #require(try Self.parse("HTTP/1.1 200 OK\r\nA: x\r\n  y\r\n\tz\r\nB:\r\n 1\r\n\r\n"))
         #expect(head.value("A") == "x y z")
         #expect(head.value("B") == "1")
+        #expect(try Self.parse("HTTP/1.1 200 OK\r\nA: x\r\n \r\n y\r\nB: 1\r\n\r\n")?.value("A") == "x y")
+    }
+
+    /// Joined one by one, so many folds would cost eight times as much as the lines.
+    @Test func folds_cost_no_more_than_as_many_lines() throws {
+        func processorTime(of line: String) throws -> UInt64 {
+            let text = "HTTP/1.1 200 OK\r\nA: b\r\n" + String(repeating: line, count: 80_000) + "\r\n"
+            let start = Self.threadNanoseconds()
+            #expect(try Self.parse(text, limit: 1 << 20) != nil)
+            return Self.threadNanoseconds() - start
+        }
+        let folds = try processorTime(of: " x\n")
+        let lines = try processorTime(of: "a:\n")
+        #expect(folds < 3 * lines)
+    }
+
+    private static func threadNanoseconds() -> UInt64 {
+        var time = timespec()
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+        return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
     }
 
     @Test func a_bare_line_feed_ends_a_line() throws {
