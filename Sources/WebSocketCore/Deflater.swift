@@ -4,22 +4,23 @@ internal import CTraversalZlib
 /// without compression, but for its header bits.
 let deflateTail: [UInt8] = [0x00, 0x00, 0xFF, 0xFF]
 
-/// Compresses the messages of one direction (RFC 7692 §7.2.1).
+/// Compresses the messages of one direction (RFC 7692 §7.2.1), in one window.
 ///
 /// Its memory is its own and it is nowhere else, so it may move between threads.
 struct Deflater: ~Copyable, @unchecked Sendable {
-    private let startsEmpty: Bool
     // zlib notes the address of its z_stream.
     private let stream: UnsafeMutablePointer<z_stream>
 
     init(_ messages: PerMessageDeflate.Messages) {
-        startsEmpty = messages.startsEmpty
         stream = .allocate(capacity: 1)
         stream.initialize(to: z_stream())
+        let windowBits = max(messages.windowBits, 9)
+        // The hash table has 2^(memory level + 7) entries, all of which are gone through for each window's worth of
+        // bytes: where they are many more than the window has bytes, most of the time goes there.
+        let memoryLevel = min(messages.compression.memoryLevel, windowBits - 6)
         let status = deflateInit2_(
-            stream, Int32(messages.compression.level), Z_DEFLATED, -Int32(max(messages.windowBits, 9)),
-            Int32(messages.compression.memoryLevel), Z_DEFAULT_STRATEGY, ZLIB_VERSION,
-            Int32(MemoryLayout<z_stream>.size))
+            stream, Int32(messages.compression.level), Z_DEFLATED, -Int32(windowBits), Int32(memoryLevel),
+            Z_DEFAULT_STRATEGY, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size))
         precondition(status == Z_OK, "zlib can't compress: status \(status)")
     }
 
@@ -46,7 +47,6 @@ struct Deflater: ~Copyable, @unchecked Sendable {
             // All has been flushed with the part before, which was the last with data (§7.2.3.6).
             output.append(0x00)
         }
-        if startsEmpty { deflateReset(stream) }
     }
 
     private static let pieceSize = 65_536

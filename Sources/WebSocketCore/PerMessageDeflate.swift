@@ -5,8 +5,8 @@ public enum PerMessageDeflate {
     /// What one side wants. Each parameter is a bound: an agreement never goes beyond it, and where the peer
     /// can't keep to it, nothing is compressed.
     public struct Options: Sendable, Hashable {
-        /// The server starts each message with an empty window (§7.1.1.1): it needs less memory between
-        /// messages and compresses worse.
+        /// The server starts each message with an empty window (§7.1.1.1): neither side needs memory for that
+        /// direction between messages, and it compresses worse.
         public let serverNoContextTakeover: Bool
         /// The same for the client (§7.1.1.2).
         public let clientNoContextTakeover: Bool
@@ -43,7 +43,8 @@ public enum PerMessageDeflate {
 
         /// - Parameters:
         ///   - level: zlib's, 1 (fast) … 9 (small).
-        ///   - memoryLevel: zlib's, 1…9: 2^(memoryLevel + 9) bytes beside four times the window.
+        ///   - memoryLevel: zlib's, 1…9: 2^(memoryLevel + 9) bytes beside four times the window. A window of 2^n
+        ///     bytes gets n − 6 at most.
         ///   - threshold: bytes; a shorter message is sent as it is.
         public init(level: Int = 6, memoryLevel: Int = 8, threshold: Int = 64) {
             precondition(1...9 ~= level, "level is 1…9")

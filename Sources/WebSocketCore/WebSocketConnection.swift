@@ -60,7 +60,7 @@ public struct WebSocketConnection: ~Copyable, Sendable {
 
     private let compressedOut: PerMessageDeflate.Messages?
     private let compressedIn: PerMessageDeflate.Messages?
-    // Each is made for the first message that needs it.
+    // Each is made for a message that needs it, and lives until no later one can refer to what it holds.
     private var deflater: Deflater?
     private var inflater: Inflater?
     /// Bytes at the front of the input that belong to a compressed frame and are unmasked already.
@@ -102,7 +102,10 @@ public struct WebSocketConnection: ~Copyable, Sendable {
                         input = UnsafeMutableRawBufferPointer(start: nil, count: 0)
                         return nil
                     }
-                    guard let header = try headers.next(in: &input, rules: rules) else { return nil }
+                    guard let header = try headers.next(in: &input, rules: rules) else {
+                        releaseInflater()
+                        return nil
+                    }
                     guard let begun = try begin(header) else { continue }
                     frame = begun
                 case .data(let begun):
@@ -307,6 +310,11 @@ extension WebSocketConnection {
         return frame.remaining == 0 ? .frameDone : .needsMore
     }
 
+    /// Between two messages there is nothing to be kept where no context is taken over.
+    private mutating func releaseInflater() {
+        if compressedIn?.noContextTakeover == true, message == nil { inflater = nil }
+    }
+
     private mutating func control(
         _ opcode: Opcode, _ payload: [UInt8], output: inout [UInt8], maskingKey: () -> UInt32
     ) throws(WebSocketError) -> WebSocketEvent? {
@@ -367,6 +375,7 @@ extension WebSocketConnection {
             deflater!.append(payload, endsMessage: endsMessage, to: &output)
             length += output.count
         }
+        if compressedOut.startsEmpty, endsMessage { deflater = nil }
         // The peer's window holds what we have sent compressed, so only an empty one can be gone back to.
         guard compressedOut.startsEmpty, isFirst, endsMessage, length >= payload.count else { return }
         output.removeLast(output.count - start)
