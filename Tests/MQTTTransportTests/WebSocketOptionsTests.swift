@@ -71,6 +71,29 @@ struct WebSocketOptionsTests {
         }
     }
 
+    /// Bug: options that were changed after the profile was made weren't checked, and windows of 2^16 bytes ended the
+    /// process.
+    @Test(arguments: [
+        WebSocketOptions(compression: .init(windowBits: 16)), .init(compression: .init(windowBits: 8)),
+        .init(compression: .init(threshold: -1)), .init(pings: .init(every: .zero)),
+        .init(origin: "no origin"),
+        .init(redirects: .hosts(["no host"])), .init(path: "no path"),
+        .init(headers: [.init(name: "Upgrade", value: "h2c")]),
+    ])
+    func options_that_are_changed_in_place_are_checked_at_the_attempt(_ options: WebSocketOptions)
+        async throws
+    {
+        try await Bench.run { bench in
+            let peer = try bench.peer([.hold])
+            let client = try bench.client(Self.profile(to: peer) { $0 = options })
+            let error = await client.outcome()
+            #expect(error?.stage == .local)
+            #expect(error?.code == .clientInvalidArgument)
+            #expect(error?.evidence != .text(""))
+            #expect(await peer.ended().received.isEmpty)
+        }
+    }
+
     @Test func each_packet_is_a_message_of_its_own_by_default() async throws {
         try await Bench.run { bench in
             let peer = try bench.peer([

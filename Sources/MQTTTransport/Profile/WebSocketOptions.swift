@@ -1,4 +1,7 @@
 /// Options of the WebSocket: its opening handshake (RFC 6455, section 4.1) and what follows.
+///
+/// They are checked with the profile that they are made part of; where they are changed later, an attempt to connect
+/// with what can't be used fails with `client.invalid_argument`.
 public struct WebSocketOptions: Sendable, Hashable {
     /// Path and query of the request, beginning with `/`.
     public var path: String
@@ -46,11 +49,13 @@ public struct WebSocketOptions: Sendable, Hashable {
     /// secrets, that can tell the secrets (as in the attack CRIME on TLS): CONNECT and AUTH are therefore never
     /// compressed, and secret payloads are better not sent over such a connection.
     public struct Compression: Sendable, Hashable {
-        /// Bytes; shorter messages go as they are.
+        /// Bytes, 0 or more; shorter messages go as they are.
         public var threshold: Int
-        /// Whether a message may refer to those before it: smaller, for about 300 KiB of memory on each side.
+        /// Whether a message may refer to those before it: smaller, for up to 370 KiB of memory on each side that
+        /// are held between messages too.
         public var contextTakeover: Bool
-        /// The base-2 logarithm of the largest window, either way: 9 (512 bytes) to 15 (32 KiB).
+        /// The base-2 logarithm of the largest window, either way: 9 (512 bytes) to 15 (32 KiB). At 9 it takes
+        /// about 80 KiB.
         public var windowBits: Int
 
         public init(threshold: Int = 256, contextTakeover: Bool = true, windowBits: Int = 15) {

@@ -62,9 +62,11 @@ struct WebSocketStage {
 
     private var state: State
 
-    /// - Throws: `TransportError` at stage `local` for a path or header that can't be sent.
+    /// - Throws: `TransportError` at stage `local` for options that can't be used: a profile checks them, but they
+    ///   can be changed later.
     init(client options: WebSocketOptions, host: String, key: [UInt8]) throws(TransportError) {
         do {
+            try ProfileValidation.webSocket(options)
             state = .clientHandshake(
                 try OpeningHandshake.Client(
                     host: host, path: options.path, key: key, subprotocols: [Self.subprotocol],
@@ -74,8 +76,7 @@ struct WebSocketStage {
                 Settings(packing: options.packing, pings: options.pings))
         } catch {
             throw TransportError(
-                stage: .local, code: .clientInvalidArgument,
-                evidence: .text("the WebSocket request can't be written: \(error)"))
+                stage: .local, code: .clientInvalidArgument, evidence: .text("\(error)"))
         }
     }
 
