@@ -116,6 +116,8 @@ struct WebSocketStage {
             state = .open(Open(.client, settings, opened.deflate, now: now))
             return .opened(opened.detail)
         case .serverHandshake(var handshake, let path, let compresses):
+            // As above; a request that is refused ends it.
+            state = .ended
             let opened = try Self.receive(
                 &input, with: &handshake, servedPath: path, compresses: compresses, output: &output)
             guard let opened else {
