@@ -206,18 +206,18 @@ extension OpeningHandshake {
             return (agreement, others)
         }
 
-        private static func isToken(_ text: String) -> Bool {
+        static func isToken(_ text: String) -> Bool {
             !text.isEmpty && text.utf8.allSatisfy(\.isHTTPTokenCharacter)
         }
 
         /// RFC 9110 §5.5: no control characters but HTAB.
-        private static func isFieldValue(_ text: String) -> Bool {
+        static func isFieldValue(_ text: String) -> Bool {
             text.utf8.allSatisfy { $0 == 0x09 || $0 >= 0x20 && $0 != 0x7F }
         }
 
-        /// Fields that the handshake writes itself, those that would announce a body, and those that concern
-        /// one connection and would need more in Connection (RFC 9110 §7.6.1).
-        private static func isReserved(_ name: String) -> Bool {
+        /// Fields that the handshake of either role writes itself, those that would announce a body, and those that
+        /// concern one connection and would need more in Connection (RFC 9110 §7.6.1).
+        static func isReserved(_ name: String) -> Bool {
             let reserved = [
                 "Host", "Upgrade", "Connection", "Keep-Alive", "Proxy-Connection", "HTTP2-Settings",
                 "Content-Length", "Transfer-Encoding", "TE", "Trailer", "Expect",

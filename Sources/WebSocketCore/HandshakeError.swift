@@ -1,8 +1,10 @@
 /// Why an opening handshake failed (RFC 6455 §4): a case for each rule.
 public enum HandshakeError: Error, Sendable, Hashable {
-    // Our own request.
+    // What we would write ourselves.
     /// The request can't be written: what is wrong, in words, without the value (it may be a secret).
     case invalidRequest(String)
+    /// The response can't be written: what is wrong, in words, without the value.
+    case invalidResponse(String)
 
     // Either role.
     /// No end of the head within `limit` bytes.

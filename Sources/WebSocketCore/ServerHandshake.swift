@@ -46,26 +46,51 @@ extension OpeningHandshake {
         public static func reject(_ error: HandshakeError) -> [UInt8] {
             switch error {
             case .methodNotGET:
-                reject(status: 405, reason: "Method Not Allowed", headers: [("Allow", "GET")])
+                refusal(status: 405, reason: "Method Not Allowed", headers: [("Allow", "GET")])
             case .missingUpgrade, .unsupportedVersion:
                 // §4.4; RFC 9110 §15.5.22 asks for Upgrade.
-                reject(
+                refusal(
                     status: 426, reason: "Upgrade Required",
                     headers: [("Upgrade", "websocket"), ("Sec-WebSocket-Version", OpeningHandshake.version)])
             case .httpVersionTooOld:
-                reject(status: 505, reason: "HTTP Version Not Supported")
+                refusal(status: 505, reason: "HTTP Version Not Supported")
             case .headTooLarge:
-                reject(status: 431, reason: "Request Header Fields Too Large")
+                refusal(status: 431, reason: "Request Header Fields Too Large")
+            case .invalidResponse:
+                refusal(status: 500, reason: "Internal Server Error")
             case .invalidRequest, .malformedHead, .notHTTP, .missingConnection, .notSwitchingProtocols,
                 .missingAccept, .badAccept, .subprotocolMissing, .subprotocolWrong, .extensionUnrequested,
                 .extensionInvalid, .badHost, .badKey:
-                reject(status: 400, reason: "Bad Request")
+                refusal(status: 400, reason: "Bad Request")
             }
         }
 
         /// A refusal with an empty body, after which the connection is closed.
-        /// - Parameter headers: written as they are: no CR or LF.
+        ///
+        /// - Parameters:
+        ///   - status: 300–599.
+        ///   - reason: without control characters.
+        ///   - headers: further fields; Connection and those of a body are written here.
+        /// - Throws: `.invalidResponse` for what can't be written safely.
         public static func reject(
+            status: Int, reason: String, headers: [(name: String, value: String)] = []
+        ) throws(HandshakeError) -> [UInt8] {
+            guard 300...599 ~= status else { throw .invalidResponse("the status") }
+            guard OpeningHandshake.Client.isFieldValue(reason) else { throw .invalidResponse("the reason") }
+            for (name, value) in headers {
+                let isOurs = ["Connection", "Content-Length", "Transfer-Encoding"].contains {
+                    name.equalsIgnoringASCIICase($0)
+                }
+                guard OpeningHandshake.Client.isToken(name), !isOurs,
+                    OpeningHandshake.Client.isFieldValue(value)
+                else {
+                    throw .invalidResponse("a header")
+                }
+            }
+            return refusal(status: status, reason: reason, headers: headers)
+        }
+
+        private static func refusal(
             status: Int, reason: String, headers: [(name: String, value: String)] = []
         ) -> [UInt8] {
             // RFC 9110 §7.8: who sends Upgrade names it in Connection too.
@@ -116,11 +141,31 @@ extension OpeningHandshake {
         ///   - subprotocol: one of `offeredSubprotocols`, or nil.
         ///   - deflate: what `deflateAgreement(_:)` gave for this request, or nil.
         ///   - extensions: further ones to agree to, each of them offered.
-        ///   - headers: further fields, written as they are: no CR or LF.
+        ///   - headers: further fields, none of them one that the handshake writes itself.
+        /// - Throws: `.invalidResponse` for what the client didn't offer, which would make it leave (§4.1), and for
+        ///   headers that can't be written safely.
         public func accept(
             subprotocol: String?, deflate: PerMessageDeflate.Agreement? = nil,
             extensions: [ExtensionHeader.Element] = [], headers: [(name: String, value: String)] = []
-        ) -> [UInt8] {
+        ) throws(HandshakeError) -> [UInt8] {
+            if let subprotocol, !offeredSubprotocols.contains(subprotocol) {
+                throw .invalidResponse("the subprotocol wasn't offered")
+            }
+            for name in extensions.map(\.name) + (deflate == nil ? [] : [PerMessageDeflate.name]) {
+                guard offeredExtensions.contains(where: { $0.name == name }) else {
+                    throw .invalidResponse("an extension wasn't offered")
+                }
+            }
+            guard extensions.allSatisfy({ $0.isWellFormed && $0.name != PerMessageDeflate.name }) else {
+                throw .invalidResponse("extensions")
+            }
+            for (name, value) in headers {
+                guard OpeningHandshake.Client.isToken(name), !OpeningHandshake.Client.isReserved(name),
+                    OpeningHandshake.Client.isFieldValue(value)
+                else {
+                    throw .invalidResponse("a header")
+                }
+            }
             var fields: [(name: String, value: String)] = [
                 ("Upgrade", "websocket"), ("Connection", "Upgrade"),
                 ("Sec-WebSocket-Accept", OpeningHandshake.acceptValue(forKey: key)),

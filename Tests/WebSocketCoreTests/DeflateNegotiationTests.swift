@@ -262,7 +262,7 @@ import WebSocketCore
         #expect(agreement.map(Self.terms) == terms)
         #expect(agreement?.answer.description == answer)
         let response = String(
-            decoding: request.accept(subprotocol: "mqtt", deflate: agreement), as: UTF8.self)
+            decoding: try request.accept(subprotocol: "mqtt", deflate: agreement), as: UTF8.self)
         #expect(response.contains("Sec-WebSocket-Extensions") == (answer != nil))
         if let answer { #expect(response.contains("\r\nSec-WebSocket-Extensions: \(answer)\r\n")) }
     }
@@ -293,7 +293,7 @@ import WebSocketCore
             let request = try #require(try ServerHandshakeTests.receive([client.requestBytes]).0)
             for serverOptions in all {
                 let ours = request.deflateAgreement(serverOptions)
-                let response = request.accept(subprotocol: "mqtt", deflate: ours)
+                let response = try request.accept(subprotocol: "mqtt", deflate: ours)
                 let accepted = try #require(try ClientHandshakeTests.judge([response], by: client).0?.get())
                 #expect(accepted.deflate.map(Self.terms) == ours.map(Self.terms))
                 if let ours {

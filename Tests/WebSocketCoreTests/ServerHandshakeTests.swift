@@ -45,7 +45,7 @@ import WebSocketCore
             #expect(request.head.value("origin") == "http://example.com")
             #expect(rest == [0x81])
             #expect(
-                String(decoding: request.accept(subprotocol: "chat"), as: UTF8.self) == """
+                String(decoding: try request.accept(subprotocol: "chat"), as: UTF8.self) == """
                     HTTP/1.1 101 Switching Protocols\r
                     Upgrade: websocket\r
                     Connection: Upgrade\r
@@ -105,12 +105,49 @@ import WebSocketCore
                 """)
     }
 
-    @Test func other_refusals_are_free() {
-        let answer = OpeningHandshake.Server.reject(
+    @Test func other_refusals_are_free() throws {
+        let answer = try OpeningHandshake.Server.reject(
             status: 302, reason: "Found", headers: [("Location", "/other")])
         #expect(
             String(decoding: answer, as: UTF8.self)
                 == "HTTP/1.1 302 Found\r\nLocation: /other\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+    }
+
+    @Test(
+        arguments: [
+            (200, "OK", []), (600, "", []), (403, "a\r\nX: y", []), (403, "", [("A b", "c")]),
+            (403, "", [("A", "b\r\n\r\n<html>")]), (403, "", [("content-length", "5")]),
+        ] as [(Int, String, [(name: String, value: String)])])
+    func a_refusal_that_cannot_be_written(
+        status: Int, reason: String, headers: [(name: String, value: String)]
+    ) {
+        let error = #expect(throws: HandshakeError.self) {
+            try OpeningHandshake.Server.reject(status: status, reason: reason, headers: headers)
+        }
+        guard case .invalidResponse? = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+    }
+
+    /// The client would have to leave, or a header would make lines of its own.
+    @Test func an_acceptance_that_cannot_be_written() throws {
+        let request = try #require(
+            try Self.receive([
+                Array(Self.good.replacing("\r\n\r\n", with: "\r\nSec-WebSocket-Extensions: x\r\n\r\n").utf8)
+            ]).0)
+        let agreement = try DeflateTests.agree()
+        #expect(throws: HandshakeError.self) { try request.accept(subprotocol: "other") }
+        #expect(throws: HandshakeError.self) { try request.accept(subprotocol: nil, deflate: agreement) }
+        for wrong in [.init("y"), .init("x", [.init("a", "b\r\nC: d")])] as [ExtensionHeader.Element] {
+            #expect(throws: HandshakeError.self) { try request.accept(subprotocol: nil, extensions: [wrong]) }
+        }
+        for header in [("A", "b\nC: d"), ("A b", "c"), ("sec-websocket-accept", "x")] {
+            #expect(throws: HandshakeError.self) { try request.accept(subprotocol: nil, headers: [header]) }
+        }
+        let response = try request.accept(
+            subprotocol: nil, extensions: [.init("x")], headers: [("Set-Cookie", "a=b")])
+        #expect(String(decoding: response, as: UTF8.self).contains("\r\nSet-Cookie: a=b\r\n"))
     }
 
     @Test func empty_lines_before_the_request_are_ignored() throws {
@@ -136,7 +173,7 @@ import WebSocketCore
             host: "h", path: "/mqtt", key: (0..<16).map { UInt8($0 * 17) }, subprotocols: ["mqtt"])
         let (received, _) = try Self.receive([client.requestBytes])
         let request = try #require(received)
-        let verdict = ClientHandshakeTests.judge([request.accept(subprotocol: "mqtt")], by: client).0
+        let verdict = ClientHandshakeTests.judge([try request.accept(subprotocol: "mqtt")], by: client).0
         #expect(try verdict?.get().subprotocol == "mqtt")
     }
 }

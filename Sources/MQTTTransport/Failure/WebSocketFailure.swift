@@ -9,6 +9,8 @@ extension TransportError {
             switch error {
             case .invalidRequest(let what):
                 (.clientInvalidArgument, .text("the request can't be written: \(what)"))
+            case .invalidResponse(let what):
+                (.clientInvalidArgument, .text("the response can't be written: \(what)"))
             case .headTooLarge(let limit):
                 (.wsHeadOversized, .text("no end of the head within \(limit) bytes"))
             case .malformedHead(let what): (.wsHeadMalformed, .text(what))

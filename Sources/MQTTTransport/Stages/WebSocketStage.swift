@@ -274,7 +274,9 @@ struct WebSocketStage {
         guard let request = received else { return nil }
         // The query is the application's own.
         if let servedPath, request.path.prefix(while: { $0 != "?" }) != servedPath {
-            output.append(contentsOf: OpeningHandshake.Server.reject(status: 404, reason: "Not Found"))
+            try append(to: &output) { () throws(HandshakeError) in
+                try OpeningHandshake.Server.reject(status: 404, reason: "Not Found")
+            }
             throw TransportError(
                 stage: .webSocket, code: .httpNotFound, evidence: .text("the client asked for another path"))
         }
@@ -288,9 +290,20 @@ struct WebSocketStage {
         }
         // Selecting one that wasn't offered would break the handshake (RFC 6455, section 4.2.2).
         let deflate = compresses ? request.deflateAgreement(PerMessageDeflate.Options()) : nil
-        output.append(
-            contentsOf: request.accept(subprotocol: offered.isEmpty ? nil : subprotocol, deflate: deflate))
+        try append(to: &output) { () throws(HandshakeError) in
+            try request.accept(subprotocol: offered.isEmpty ? nil : subprotocol, deflate: deflate)
+        }
         return Opened(detail: request.path, deflate: deflate)
+    }
+
+    private static func append(
+        to output: inout [UInt8], _ response: () throws(HandshakeError) -> [UInt8]
+    ) throws(TransportError) {
+        do throws(HandshakeError) {
+            output.append(contentsOf: try response())
+        } catch {
+            throw TransportError(handshake: error)
+        }
     }
 
     // MARK: Frames

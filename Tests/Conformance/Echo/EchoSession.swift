@@ -90,7 +90,7 @@ final class EchoSession: ByteStreamDelegate {
                     return
                 }
                 let agreement = options.flatMap(request.deflateAgreement)
-                Self.send(request.accept(subprotocol: nil, deflate: agreement), on: stream)
+                Self.send(try request.accept(subprotocol: nil, deflate: agreement), on: stream)
                 state = .open(Open(.server, agreement))
             } catch {
                 Self.send(OpeningHandshake.Server.reject(error), on: stream)

@@ -18,7 +18,7 @@ func serve() throws {
     if server == nil {
         guard let request = try serverHandshake.receive(&toServer) else { return }
         let deflate = request.deflateAgreement(.init())
-        toClient += request.accept(subprotocol: request.offeredSubprotocols.first, deflate: deflate)
+        toClient += try request.accept(subprotocol: request.offeredSubprotocols.first, deflate: deflate)
         server = WebSocketConnection(role: .server, deflate: deflate)
     }
     let input = toServer
