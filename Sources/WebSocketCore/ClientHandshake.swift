@@ -1,6 +1,7 @@
 extension OpeningHandshake {
     /// The client's side (RFC 6455 §4.1): writes the request, judges the response.
     public struct Client: Sendable {
+        /// What the server agreed to.
         public struct Accepted: Sendable, Hashable {
             /// The one the server chose; nil when none was offered, or a missing one is tolerated.
             public var subprotocol: String?
@@ -8,6 +9,7 @@ extension OpeningHandshake {
             public var deflate: PerMessageDeflate.Agreement?
             /// The other extensions the server agreed to, each of them offered.
             public var extensions: [ExtensionHeader.Element]
+            /// The whole response.
             public var head: HTTPHead
         }
 
@@ -43,7 +45,7 @@ extension OpeningHandshake {
             requiresSubprotocol: Bool = true, deflate: PerMessageDeflate.Options? = nil,
             extensions: [ExtensionHeader.Element] = [], headers: [(name: String, value: String)] = [],
             origin: String? = nil,
-            headLimit: Int = HTTPHeadParser.defaultLimit
+            headLimit: Int = OpeningHandshake.defaultHeadLimit
         ) throws(HandshakeError) {
             guard key.count == 16 else { throw .invalidRequest("the key isn't 16 bytes") }
             guard !host.isEmpty, host.utf8.allSatisfy({ 0x21...0x7E ~= $0 }) else {

@@ -2,26 +2,38 @@
 public struct CloseCode: RawRepresentable, Sendable, Hashable {
     public let rawValue: UInt16
 
+    /// Any number; `isValidOnWire` tells whether it may be sent.
     public init(rawValue: UInt16) { self.rawValue = rawValue }
 
+    /// 1000: its purpose is fulfilled.
     public static let normalClosure = CloseCode(rawValue: 1000)
+    /// 1001: a server goes down, or a page is left.
     public static let goingAway = CloseCode(rawValue: 1001)
+    /// 1002: the peer broke the protocol.
     public static let protocolError = CloseCode(rawValue: 1002)
+    /// 1003: a kind of data that can't be accepted, such as text.
     public static let unsupportedData = CloseCode(rawValue: 1003)
-    /// Local only: the peer's Close had no body.
+    /// 1005, local only: the peer's Close had no body.
     public static let noStatusReceived = CloseCode(rawValue: 1005)
-    /// Local only: the stream ended without a Close from the peer.
+    /// 1006, local only: the stream ended without a Close from the peer.
     public static let abnormalClosure = CloseCode(rawValue: 1006)
+    /// 1007: data that doesn't fit its kind, such as text that isn't UTF-8.
     public static let invalidPayload = CloseCode(rawValue: 1007)
+    /// 1008: against the endpoint's own rules.
     public static let policyViolation = CloseCode(rawValue: 1008)
+    /// 1009: too large to be processed.
     public static let messageTooBig = CloseCode(rawValue: 1009)
+    /// 1010: a client misses an extension in the server's answer.
     public static let mandatoryExtension = CloseCode(rawValue: 1010)
+    /// 1011: something unexpected at the server.
     public static let internalError = CloseCode(rawValue: 1011)
-    /// IANA registry, WebSocket Close Code Number.
+    /// 1012 (IANA registry, WebSocket Close Code Number).
     public static let serviceRestart = CloseCode(rawValue: 1012)
+    /// 1013 (the same registry).
     public static let tryAgainLater = CloseCode(rawValue: 1013)
+    /// 1014 (the same registry).
     public static let badGateway = CloseCode(rawValue: 1014)
-    /// Local only: the TLS handshake failed.
+    /// 1015, local only: the TLS handshake failed.
     public static let tlsHandshakeFailed = CloseCode(rawValue: 1015)
 
     /// Whether a Close frame may carry this code: the registered ones of 1000–1014, and 3000–4999 for

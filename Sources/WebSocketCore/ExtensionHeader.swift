@@ -2,6 +2,7 @@
 public enum ExtensionHeader {
     /// One extension with its parameters, in the order of the header.
     public struct Element: Sendable, Hashable, CustomStringConvertible {
+        /// A token; compared as it is.
         public var name: String
         public var parameters: [Parameter]
 
@@ -26,9 +27,11 @@ public enum ExtensionHeader {
         }
     }
 
+    /// A name, perhaps with a value.
     public struct Parameter: Sendable, Hashable {
+        /// A token.
         public var name: String
-        /// Unquoted; nil for a parameter without a value.
+        /// Unquoted; a token; nil for a parameter without a value.
         public var value: String?
 
         public init(_ name: String, _ value: String? = nil) {
@@ -38,15 +41,15 @@ public enum ExtensionHeader {
     }
 
     /// What is wrong, in words, with the line at fault.
-    public struct Malformed: Error, Sendable, Hashable {
-        public var reason: String
+    package struct Malformed: Error, Sendable, Hashable {
+        package var reason: String
     }
 
     /// The elements of all lines of the header, which together are one list.
     ///
     /// Empty elements count for nothing, as RFC 9110 §5.6.1.2 asks, and so does a header that has no others:
     /// §9.1 doesn't allow it, but it can't be misread.
-    public static func parse(_ lines: [String]) throws(Malformed) -> [Element] {
+    package static func parse(_ lines: [String]) throws(Malformed) -> [Element] {
         var elements: [Element] = []
         for line in lines {
             var scanner = Scanner(line)
@@ -60,7 +63,7 @@ public enum ExtensionHeader {
     }
 
     /// The header's value for these elements.
-    public static func value(_ elements: [Element]) -> String {
+    package static func value(_ elements: [Element]) -> String {
         elements.map(\.description).joined(separator: ", ")
     }
 

@@ -1,5 +1,6 @@
 /// The head of an HTTP/1.x message (RFC 9112 §2.1): start line and fields, without the body.
 public struct HTTPHead: Sendable, Hashable {
+    /// RFC 9110 §2.5.
     public struct Version: Sendable, Hashable, Comparable {
         public var major: Int
         public var minor: Int
@@ -10,6 +11,7 @@ public struct HTTPHead: Sendable, Hashable {
         public static func < (a: Version, b: Version) -> Bool { (a.major, a.minor) < (b.major, b.minor) }
     }
 
+    /// The first line.
     public enum StartLine: Sendable, Hashable {
         /// RFC 9112 §4. The status is 100–999; the reason may be empty.
         case status(Version, Int, reason: String)
@@ -17,7 +19,9 @@ public struct HTTPHead: Sendable, Hashable {
         case request(Version, method: String, target: String)
     }
 
+    /// RFC 9110 §5.
     public struct Field: Sendable, Hashable {
+        /// As it came; compared without regard to case.
         public var name: String
         /// Without the white space around it; folded lines joined by one space (RFC 9112 §5.2).
         public var value: String
@@ -73,7 +77,7 @@ public struct HTTPHead: Sendable, Hashable {
     }
 }
 
-public enum HTTPHeadError: Error, Sendable, Hashable {
+package enum HTTPHeadError: Error, Sendable, Hashable {
     /// No end of the head within `limit` bytes.
     case tooLarge(limit: Int)
     /// What is wrong, in words, with the line at fault.

@@ -2,10 +2,8 @@
 ///
 /// A bare LF ends a line like CRLF (RFC 9112 §2.2 allows it; some middleboxes write it); a CR anywhere else
 /// is an error. Peers that don't speak HTTP are found out with their first bytes.
-public struct HTTPHeadParser: Sendable {
-    public enum Kind: Sendable { case request, response }
-
-    public static let defaultLimit = 65_536
+package struct HTTPHeadParser: Sendable {
+    package enum Kind: Sendable { case request, response }
 
     private let kind: Kind
     private let limit: Int
@@ -14,14 +12,14 @@ public struct HTTPHeadParser: Sendable {
     private var lineStart = 0
 
     /// - Parameter limit: bytes of the whole head, its end included.
-    public init(_ kind: Kind, limit: Int = HTTPHeadParser.defaultLimit) {
+    package init(_ kind: Kind, limit: Int = OpeningHandshake.defaultHeadLimit) {
         self.kind = kind
         self.limit = limit
     }
 
     /// - Returns: the head once it is complete; what comes after it is left in `input`. Nil when all of
     ///   `input` was used and more is needed.
-    public mutating func receive(
+    package mutating func receive(
         _ input: inout UnsafeRawBufferPointer
     ) throws(HTTPHeadError) -> HTTPHead? {
         var index = 0

@@ -46,23 +46,32 @@ public enum HandshakeError: Error, Sendable, Hashable {
 
     /// What a server said instead of 101.
     public struct Refusal: Sendable, Hashable {
+        /// 200–999.
         public var status: Int
+        /// The reason phrase as it came; may be empty.
         public var reason: String
+        /// Where a redirect leads, as it came (RFC 9110 §10.2.2).
         public var location: String?
+        /// The challenges of a 401, a header line each (RFC 9110 §11.6.1).
         public var wwwAuthenticate: [String] = []
+        /// The challenges of a proxy's 407 (RFC 9110 §11.7.1).
         public var proxyAuthenticate: [String] = []
+        /// Seconds or a date, as it came (RFC 9110 §10.2.3).
         public var retryAfter: String?
+        /// Who says that it answers (RFC 9110 §10.2.4).
         public var server: String?
         /// What the server would upgrade to, where it says so (RFC 9110 §15.5.22).
         public var upgrade: String?
         /// The versions of WebSocket that the server speaks (§4.4).
         public var webSocketVersion: String?
+        /// Of the body (RFC 9110 §8.3).
         public var contentType: String?
         /// The beginning of the body as one line of text, at most 300 bytes.
         public var bodyExcerpt = ""
         /// The coding that hides the body's text, such as `gzip`; there is no excerpt then.
         public var bodyCoding: String?
 
+        /// A refusal without any header.
         public init(status: Int, reason: String) {
             self.status = status
             self.reason = reason

@@ -4,6 +4,9 @@ internal import CTraversalOpenSSL
 public enum OpeningHandshake {
     static let version = "13"
 
+    /// Bytes of the other side's head, its end included, unless told otherwise.
+    public static let defaultHeadLimit = 65_536
+
     /// Sec-WebSocket-Accept for a Sec-WebSocket-Key (§4.2.2, step 5.4).
     static func acceptValue(forKey key: String) -> String {
         let input = Array((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").utf8)

@@ -1,5 +1,6 @@
 /// The extension permessage-deflate (RFC 7692 §7): its parameters and how they are negotiated.
 public enum PerMessageDeflate {
+    /// As it stands in Sec-WebSocket-Extensions.
     public static let name = "permessage-deflate"
 
     /// What one side wants. Each parameter is a bound: an agreement never goes beyond it, and where the peer
@@ -15,9 +16,10 @@ public enum PerMessageDeflate {
         /// The same for the client (§7.1.2.2). A server with less than 15 declines clients that don't let
         /// themselves be limited.
         public let clientMaxWindowBits: Int
+        /// How we compress ourselves.
         public let compression: Compression
 
-        /// - Parameters:
+        /// - Parameters: a window outside its range stops the program.
         ///   - serverMaxWindowBits: 8…15. With 8, only messages of up to 256 bytes are compressed, since
         ///     zlib has no such window to compress with.
         ///   - clientMaxWindowBits: 8…15.
@@ -37,11 +39,14 @@ public enum PerMessageDeflate {
 
     /// How we compress. The peer doesn't know, and needn't.
     public struct Compression: Sendable, Hashable {
+        /// zlib's compression level.
         public let level: Int
+        /// zlib's memory level.
         public let memoryLevel: Int
+        /// Bytes of the shortest message that is compressed.
         public let threshold: Int
 
-        /// - Parameters:
+        /// - Parameters: a level outside its range stops the program.
         ///   - level: zlib's, 1 (fast) … 9 (small).
         ///   - memoryLevel: zlib's, 1…9: 2^(memoryLevel + 9) bytes beside four times the window. A window of 2^n
         ///     bytes gets n − 6 at most.
@@ -57,10 +62,15 @@ public enum PerMessageDeflate {
 
     /// What both sides keep to on one connection.
     public struct Agreement: Sendable, Hashable {
+        /// Each message of the server starts with an empty window.
         public let serverNoContextTakeover: Bool
+        /// Each message of the client starts with an empty window.
         public let clientNoContextTakeover: Bool
+        /// 8…15, for what the server compresses.
         public let serverMaxWindowBits: Int
+        /// 8…15, for what the client compresses.
         public let clientMaxWindowBits: Int
+        /// How we compress, from our own options.
         public let compression: Compression
         /// As it stands in the server's response.
         public let answer: ExtensionHeader.Element

@@ -3,12 +3,15 @@
 /// A Ping leaves at the interval whatever the traffic, since a hop may count each direction by itself. One is
 /// under way at a time; the next is due an interval after the last one left.
 public struct PingSchedule: Sendable {
+    /// The caller's clock; a schedule reads none.
     public typealias Instant = ContinuousClock.Instant
 
+    /// What is to be done at a deadline.
     public enum Due: Sendable, Hashable {
         case nothing
+        /// Send a Ping with this payload.
         case ping(payload: [UInt8])
-        /// A Ping left, and nothing at all came within the time-out.
+        /// A Ping left, and nothing at all came within the time-out: the connection is dead.
         case peerIsSilent
     }
 
@@ -20,7 +23,9 @@ public struct PingSchedule: Sendable {
         case sent(at: Instant)
     }
 
+    /// From one Ping to the next.
     public let interval: Duration
+    /// From a Ping to the first sign of life after it.
     public let timeout: Duration
     private var state: State
     private var lastReceived: Instant
@@ -38,7 +43,7 @@ public struct PingSchedule: Sendable {
         lastProgress = now
     }
 
-    /// Anything received is life, a part of a frame too: a Pong may stand behind a large message.
+    /// When to call `deadlineReached(now:)`; it moves with each of the calls below.
     ///
     /// A Ping that can't even leave our buffer must not wait for ever: it gets one interval more.
     public var nextDeadline: Instant {
@@ -49,6 +54,7 @@ public struct PingSchedule: Sendable {
         }
     }
 
+    /// What is due now; `.nothing` where it was called too early.
     public mutating func deadlineReached(now: Instant) -> Due {
         guard now >= nextDeadline else { return .nothing }
         switch state {
@@ -61,6 +67,7 @@ public struct PingSchedule: Sendable {
         }
     }
 
+    /// Anything received is life, a part of a frame too: a Pong may stand behind a large message.
     public mutating func received(now: Instant) { lastReceived = now }
 
     /// Some bytes have left our buffer, others wait.
@@ -72,7 +79,7 @@ public struct PingSchedule: Sendable {
         if case .encoded = state { state = .sent(at: now) }
     }
 
-    /// An unsolicited Pong, or one for an earlier Ping, answers nothing (§5.5.3).
+    /// A Pong came. An unsolicited one, or one for an earlier Ping, answers nothing (§5.5.3).
     public mutating func ponged(_ payload: [UInt8], now: Instant) {
         guard payload == self.payload else { return }
         switch state {

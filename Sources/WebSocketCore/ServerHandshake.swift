@@ -4,7 +4,7 @@ extension OpeningHandshake {
         private var parser: HTTPHeadParser
 
         /// - Parameter headLimit: bytes of the request's head.
-        public init(headLimit: Int = HTTPHeadParser.defaultLimit) {
+        public init(headLimit: Int = OpeningHandshake.defaultHeadLimit) {
             parser = HTTPHeadParser(.request, limit: headLimit)
         }
 
@@ -113,6 +113,7 @@ extension OpeningHandshake {
     public struct ServerRequest: Sendable, Hashable {
         /// The target as it came, with the query.
         public var path: String
+        /// The whole request, with Origin and cookies.
         public var head: HTTPHead
         /// In the client's order of preference.
         public let offeredExtensions: [ExtensionHeader.Element]

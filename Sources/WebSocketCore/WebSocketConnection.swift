@@ -1,29 +1,3 @@
-public enum WebSocketRole: Sendable, Hashable {
-    case client, server
-
-    var peer: WebSocketRole {
-        switch self {
-        case .client: .server
-        case .server: .client
-        }
-    }
-}
-
-public enum MessageKind: Sendable, Hashable { case text, binary }
-
-public enum WebSocketEvent {
-    /// A piece of a data message, valid until the next call and until the input's memory is reused.
-    /// Pieces come while their frame is still arriving; an empty message is one event with no bytes.
-    case payload(MessageKind, UnsafeRawBufferPointer, endsMessage: Bool)
-    /// The Pong is already in the output.
-    case ping([UInt8])
-    case pong([UInt8])
-    /// The reply, where one is due, is already in the output. `.noStatusReceived` for an empty body.
-    case closeReceived(CloseCode, reason: String)
-    /// The Close frame that says why is already in the output; nothing else will come.
-    case failed(WebSocketError)
-}
-
 /// A WebSocket after its opening handshake (RFC 6455 §5–§7): bytes in, events and bytes out.
 ///
 /// Pieces of messages are handed on as they arrive: nothing but a header and the 125 bytes of a control
@@ -33,6 +7,7 @@ public enum WebSocketEvent {
 ///
 /// It can't be copied, since both directions of permessage-deflate (RFC 7692) live on from message to message.
 public struct WebSocketConnection: ~Copyable, Sendable {
+    /// How far the connection has come.
     public enum State: Sendable, Hashable {
         case open
         /// We began the closing handshake and await the peer's Close.
@@ -47,7 +22,9 @@ public struct WebSocketConnection: ~Copyable, Sendable {
     }
 
     public let role: WebSocketRole
+    /// Bytes of payload.
     public let maximumFrameSize: UInt64
+    /// Bytes of payload over all frames, inflated.
     public let maximumMessageSize: UInt64
     public private(set) var state = State.open
 
@@ -145,7 +122,8 @@ public struct WebSocketConnection: ~Copyable, Sendable {
     /// shorter by it is sent as it was, unless the window has to be kept in step with the peer's: then it is
     /// a few bytes longer.
     /// - Parameters:
-    ///   - kind: the same for all fragments of a message.
+    ///   - kind: the same for all fragments of a message; another one stops the program.
+    ///   - payload: of text, UTF-8: it isn't checked, and a peer leaves over anything else.
     ///   - isSecret: the message is never compressed, nor its bytes kept in the window, where others that a
     ///     stranger may have chosen would tell by their length what it holds. Of the first fragment.
     ///   - maskingKey: fresh and unpredictable for each frame (§5.3); the server role ignores it.
@@ -180,7 +158,8 @@ public struct WebSocketConnection: ~Copyable, Sendable {
         appendControl(.ping, payload.prefix(125), maskingKey: maskingKey, to: &output)
     }
 
-    /// Begins the closing handshake (§7.1.2). Nothing is sent unless the state is `.open`.
+    /// Begins the closing handshake (§7.1.2). Nothing is sent unless the state is `.open`. How long the peer's Close is
+    /// waited for is the caller's to decide.
     /// - Parameters:
     ///   - code: one that isn't valid on the wire, such as `.noStatusReceived`, gives an empty Close.
     ///   - reason: cut to the 123 bytes of UTF-8 that fit, at a character.

@@ -5,7 +5,8 @@ import WebSocketCore
 /// RFC 9112 §2–§5.
 @Suite struct HTTPHeadTests {
     static func parse(
-        _ text: String, _ kind: HTTPHeadParser.Kind = .response, limit: Int = HTTPHeadParser.defaultLimit
+        _ text: String, _ kind: HTTPHeadParser.Kind = .response,
+        limit: Int = OpeningHandshake.defaultHeadLimit
     ) throws -> HTTPHead? {
         var parser = HTTPHeadParser(kind, limit: limit)
         return try Array(text.utf8).withUnsafeBytes { buffer in
