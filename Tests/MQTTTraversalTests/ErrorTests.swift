@@ -14,6 +14,31 @@ import Testing
         #expect(advice.count > 15)
     }
 
+    /// A hop that ends an idle WebSocket sends no Close frame.
+    @Test func an_end_without_a_close_frame_is_not_blamed_on_the_server() {
+        func error(clean: Bool) -> MQTTError {
+            MQTTError(
+                TransportError(
+                    stage: .established, code: .wsClosed,
+                    evidence: .webSocketClose(code: clean ? 1001 : 1006, reason: "", clean: clean)))
+        }
+        #expect(error(clean: true).fault == .server)
+        #expect(error(clean: false).fault == .networkOrServer)
+        #expect(error(clean: false).advice == FailureAdvice(code: .tcpClosed).text)
+    }
+
+    @Test func a_text_frame_and_a_wrong_extension_have_advice_of_their_own() {
+        #expect(FailureAdvice(code: .wsTextFrame).fault == .server)
+        #expect(FailureAdvice(code: .wsExtensionUnrequested).text.contains("WebSocketOptions.compression"))
+    }
+
+    /// A captive portal redirects every request.
+    @Test func a_redirect_that_is_not_followed_may_be_a_login_page() {
+        let advice = FailureAdvice(code: .wsRedirected, stage: .webSocket)
+        #expect(advice.fault == .networkOrServer)
+        #expect(advice.text.contains("login page"))
+    }
+
     @Test(arguments: FailureCode.allCases)
     func codes_are_written_stage_dot_name(code: FailureCode) {
         let parts = code.rawValue.split(separator: ".")

@@ -4,7 +4,10 @@ package struct FailureAdvice: Sendable, Hashable {
     package let text: String
 
     package init(_ error: MQTTError) {
-        self.init(code: error.code, stage: error.stage, reasonCode: error.reasonCode)
+        var code = error.code
+        // Without a Close frame it is the stream below that ended, and the server may have had no part in it.
+        if case .webSocketClose(_, _, clean: false) = error.evidence { code = .tcpClosed }
+        self.init(code: code, stage: error.stage, reasonCode: error.reasonCode)
     }
 
     package init(code: FailureCode, stage: ConnectionStage = .established, reasonCode: ReasonCode? = nil) {
@@ -133,7 +136,10 @@ package struct FailureAdvice: Sendable, Hashable {
         case .httpCaptivePortal:
             (.network, "A login page stands in the way: open a browser and log in to this network.")
         case .httpBlockPage:
-            (.networkOrServer, "The request was forbidden: read the page's text, and ask whoever signs it.")
+            (
+                .networkOrServer,
+                "The request was forbidden: read the page's text, and ask whoever signs it. A server's own 403 may be about `WebSocketOptions.origin` or credentials."
+            )
         case .httpUnauthorized:
             (.program, "The server wants credentials with the upgrade request: add them as a header.")
         case .httpNotFound:
@@ -149,20 +155,27 @@ package struct FailureAdvice: Sendable, Hashable {
             )
         case .wsRedirected:
             (
-                .server,
-                "The server sends us elsewhere, and a rule forbids to go there: if you trust that address, use it in the profile, or list its host in `WebSocketOptions.redirects`."
+                .networkOrServer,
+                "We are sent elsewhere, and a rule forbids to go there. If that is a login page, log in to this network in a browser; if it is an address that you trust, use it in the profile, or list its host in `WebSocketOptions.redirects`."
             )
-        case .wsBadAccept, .wsHeadMalformed, .wsHeadOversized, .wsExtensionUnrequested:
+        case .wsBadAccept, .wsHeadMalformed, .wsHeadOversized:
             (.networkOrServer, "The answer isn't that of a WebSocket server: check host, port and path.")
+        case .wsExtensionUnrequested:
+            (
+                .networkOrServer,
+                "The answer agrees to an extension that wasn't offered like that: where `WebSocketOptions.compression` is on, try without; report it to the server's owner."
+            )
         case .wsSubprotocolMissing, .wsSubprotocolWrong:
             (.server, "The server's WebSocket isn't for MQTT: check the path, or switch MQTT on there.")
         case .wsFirstDataBlocked, .wsBuffered:
             (.network, "A hop passes the handshake and stops the data: ask for WebSocket to be let through.")
-        case .wsFrameInvalid, .wsTextFrame:
+        case .wsFrameInvalid:
             (
                 .networkOrServer,
                 "A frame broke the protocol: look for a hop that rewrites traffic; report it to the server's owner."
             )
+        case .wsTextFrame:
+            (.server, "The WebSocket speaks text, and MQTT is binary: check that the path is the broker's.")
         case .wsSizeLimited:
             (.networkOrServer, "The message is too large for a hop or for us: send smaller ones.")
         case .wsClosed: (.server, "The server closed the WebSocket: the close code says why.")
