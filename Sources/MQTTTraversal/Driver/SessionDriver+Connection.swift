@@ -279,8 +279,9 @@ extension SessionDriver: ByteStreamDelegate {
         performActions()
         guard case .online(let current) = link, current === stream else { return }
         var error = error
-        if outcome == nil, error?.stage == .established || error?.stage == .webSocket {
-            error?.stage = .mqttConnect
+        // The opening handshake is over, whatever layer says that the connection ended.
+        if error?.stage == .established || error?.stage == .webSocket {
+            error?.stage = outcome == nil ? .mqttConnect : .established
         }
         connectionEnded(error, peer: stream.peer)
         scheduleTurnEnd()

@@ -54,6 +54,7 @@ struct WebSocketBadInput {
         try await client.connectInTime()
         try await events.wait(for: "connected", "interrupted", "disconnected")
         #expect(events.interruptions.map(\.code) == [bad.code])
+        #expect(events.interruptions.first?.stage == .established)
         let record = try await within("the end of the connection") { await peer.ended() }
         let frames = ClientFrames(after: record.received)
         #expect(frames.areAllMasked)
