@@ -26,6 +26,12 @@ struct WebSocketBadInput {
             Case("21: Close 1008 \"no\"", [0x88, 4, 0x03, 0xF0, 0x6E, 0x6F], .wsClosed, 1008),
             Case("25: Close 1000 without DISCONNECT", [0x88, 2, 0x03, 0xE8], .wsClosed, 1000),
             Case("23: a Close frame of one byte", [0x88, 1, 0x03], .wsFrameInvalid, 1002),
+            Case("23: a Close frame without a body", [0x88, 0], .wsClosed, nil),
+            Case("a Close code that must not travel", [0x88, 2, 0x03, 0xED], .wsFrameInvalid, 1002),
+            Case("a Close reason that isn't UTF-8", [0x88, 3, 0x03, 0xE8, 0xFF], .wsFrameInvalid, 1007),
+            Case("text that isn't UTF-8", [0x81, 1, 0xFF], .wsFrameInvalid, 1007),
+            Case("a message inside another", [0x02, 0, 0x82, 1, 0xD0], .wsFrameInvalid, 1002),
+            Case("a frame over the limit", [0x82, 0x7F, 0x40, 0, 0, 0, 0, 0, 0, 0], .wsSizeLimited, 1009),
             Case("29: a text frame", [0x81, 4, 0x20, 2, 0, 0], .wsTextFrame, 1003),
             Case("34: RSV1 without an extension", [0xC2, 1, 0], .wsFrameInvalid, 1002),
             Case("a masked frame", [0x82, 0x81, 1, 2, 3, 4, 0xD1], .wsFrameInvalid, 1002),
@@ -59,6 +65,52 @@ struct WebSocketBadInput {
         let frames = ClientFrames(after: record.received)
         #expect(frames.areAllMasked)
         #expect(frames.closeCode == bad.closeCode)
+    }
+
+    /// 19: a WebSocket Ping isn't MQTT traffic, so the keep-alive of a second runs on while one comes each 100 ms.
+    @Test func webSocket_pings_do_not_put_off_PINGREQ() async throws {
+        let stand = try Stand.shared.get()
+        let pings = (0..<40).flatMap { _ in
+            [.send([0x89, 0]), .pause(.milliseconds(100))] as [ScriptedPeer.Step]
+        }
+        let peer = try stand.peer([
+            [.upgradeWebSocket, .expectCount(8), .send(Self.connack)] + pings + [.hold]
+        ])
+        defer { peer.stop() }
+        let client = try stand.client(peer, .v5, .webSocket) {
+            $0.keepAlive = .seconds(1)
+            $0.pingTimeout = .seconds(30)
+        }
+        try await client.connectInTime()
+        let record = try await within("PINGREQ") {
+            await peer.record { record in
+                record.end != nil
+                    || ClientFrames(after: record.received).payloads(opcode: 2).contains([0xC0, 0])
+            }
+        }
+        let frames = ClientFrames(after: record.received)
+        #expect(record.end == nil)
+        #expect(frames.payloads(opcode: 0xA).count < 40, "it came before the last Ping")
+        try await client.disconnectInTime()
+    }
+
+    /// 25: the server leaves without DISCONNECT: lost once, and connected again.
+    @Test func a_close_frame_without_DISCONNECT_is_one_loss_and_a_reconnect() async throws {
+        let stand = try Stand.shared.get()
+        let peer = try stand.peer([
+            [.upgradeWebSocket, .expectCount(8), .send(Self.connack), .send([0x88, 2, 0x03, 0xE8]), .close],
+            [.upgradeWebSocket, .expectCount(8), .send(Self.connack), .hold],
+        ])
+        defer { peer.stop() }
+        let client = try stand.client(peer, .v5, .webSocket) {
+            $0.reconnect = .jittered(base: .milliseconds(50), maximum: .milliseconds(100))
+        }
+        let events = EventRecorder(client)
+        try await client.connectInTime()
+        try await events.wait(for: "connected", "interrupted", "reconnecting", "connected")
+        #expect(events.interruptions.map(\.code) == [.wsClosed])
+        #expect(events.interruptions.first?.evidence == .webSocketClose(code: 1000, reason: "", clean: true))
+        try await client.disconnectInTime()
     }
 
     /// 1, 3, 6, 9, 10: how messages are cut means nothing.
