@@ -32,9 +32,10 @@ import Testing
         #expect(FailureAdvice(code: .wsExtensionUnrequested).text.contains("WebSocketOptions.compression"))
     }
 
-    /// A captive portal redirects every request.
-    @Test func a_redirect_that_is_not_followed_may_be_a_login_page() {
-        let advice = FailureAdvice(code: .wsRedirected, stage: .webSocket)
+    /// A captive portal redirects every request, or answers it with its page.
+    @Test(arguments: [FailureCode.wsRedirected, .wsUpgradeStripped])
+    func what_came_in_place_of_the_upgrade_may_be_a_login_page(_ code: FailureCode) {
+        let advice = FailureAdvice(code: code, stage: .webSocket)
         #expect(advice.fault == .networkOrServer)
         #expect(advice.text.contains("login page"))
     }

@@ -151,7 +151,7 @@ package struct FailureAdvice: Sendable, Hashable {
         case .wsUpgradeStripped, .wsMissingUpgrade:
             (
                 .networkOrServer,
-                "The Upgrade header got lost or isn't honoured: check the path; behind a proxy, ask for WebSocket to be let through."
+                "The Upgrade header got lost or isn't honoured: check the path; where the answer is a login page, log in to this network in a browser; behind a proxy, ask for WebSocket to be let through."
             )
         case .wsRedirected:
             (
