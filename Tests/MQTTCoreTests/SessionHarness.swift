@@ -22,14 +22,16 @@ struct SessionHarness {
         connect(connack: connack)
     }
 
-    mutating func open() {
+    mutating func open(at server: String = "") {
         session.open(
-            userName: nil, password: nil, now: now, connackTimeout: .seconds(10), into: &output)
+            at: server, userName: nil, password: nil, now: now, connackTimeout: .seconds(10), into: &output)
     }
 
     /// Opens, answers CONNECT, and forgets the output so far.
-    mutating func connect(sessionPresent: Bool = false, connack properties: Properties = Properties()) {
-        open()
+    mutating func connect(
+        at server: String = "", sessionPresent: Bool = false, connack properties: Properties = Properties()
+    ) {
+        open(at: server)
         _ = take()
         receive(.connack(Connack(sessionPresent: sessionPresent, properties: properties)))
         output.actions.removeAll { if case .established = $0 { true } else { false } }

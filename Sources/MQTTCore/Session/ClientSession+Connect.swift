@@ -2,19 +2,20 @@ extension ClientSession {
     /// Encodes CONNECT on a fresh network connection (section 3.1).
     ///
     /// - Parameters:
+    ///   - server: tells one server from another; servers that share their sessions are told apart too.
     ///   - authenticationMethod: CONNECT then waits for the handler's data (5.0, section 4.12).
     ///   - withholdsSecrets: whether CONNECT goes without Authentication Method, Authentication Data and User
     ///     Properties, since they may be meant for another server.
     ///   - connackTimeout: how long CONNACK may take, an exchange before it included.
     package mutating func open(
-        userName: String?, password: [UInt8]?, authenticationMethod: String? = nil,
+        at server: String = "", userName: String?, password: [UInt8]?, authenticationMethod: String? = nil,
         withholdsSecrets: Bool = false, now: Instant,
         connackTimeout: Duration, into output: inout SessionOutput
     ) {
         if phase != .closed { closed(now: now, into: &output) }
-        let startsClean = nextCleanStart
+        let startsClean = startsClean(at: server)
         connection = ConnectionState(
-            after: connection, startedClean: startsClean,
+            after: connection, startedClean: startsClean, server: server,
             keepAlive: KeepAlive(
                 seconds: configuration.keepAlive, responseTimeout: configuration.pingResponseTimeout,
                 now: now))
@@ -143,12 +144,17 @@ extension ClientSession {
             if !session.isActive { session.isAdopted = true }
         } else {
             if session.isActive {
-                let wasIntended = connection.startedClean
+                let wasIntended =
+                    connection.startedClean && !session.staleHolders.contains(connection.server)
                 endSession(into: &output)
                 if !wasIntended { output.actions.append(.sessionLost) }
             }
             _ = persist(.began, into: &output)
+            session.staleHolders.formUnion(session.holders)
+            session.holders = []
         }
+        session.holders.insert(connection.server)
+        session.staleHolders.remove(connection.server)
         session.isActive = true
         session.hasBeenEstablished = true
         session.mustStartClean = false
@@ -192,11 +198,12 @@ extension ClientSession {
     }
 
     /// 5.0 starts clean once and resumes from then on; 3.1.1 does the same at each connection.
-    private var nextCleanStart: Bool {
+    private func startsClean(at server: String) -> Bool {
         if session.mustStartClean { return true }
         switch configuration.version {
         case .v3_1_1: return configuration.cleanStart
         case .v5:
+            if session.staleHolders.contains(server) { return true }
             return configuration.cleanStart && !(session.hasBeenEstablished && session.isActive)
         }
     }

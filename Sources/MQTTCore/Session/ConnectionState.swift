@@ -4,6 +4,8 @@ struct ConnectionState: Sendable {
     let number: UInt64
     /// As sent in CONNECT.
     let startedClean: Bool
+    /// Whom it leads to; as `ClientSession.open` was told.
+    let server: String
     var isEstablished = false
     /// Until when CONNACK has to come; of no meaning afterwards.
     var connackDeadline: Instant
@@ -35,9 +37,13 @@ struct ConnectionState: Sendable {
     var held = FIFO<HeldPacket>()
 
     /// - Parameter previous: whose tokens for deliveries are not given a second time.
-    init(after previous: ConnectionState? = nil, startedClean: Bool = false, keepAlive: KeepAlive) {
+    init(
+        after previous: ConnectionState? = nil, startedClean: Bool = false, server: String = "",
+        keepAlive: KeepAlive
+    ) {
         number = previous.map { $0.number + 1 } ?? 0
         self.startedClean = startedClean
+        self.server = server
         self.keepAlive = keepAlive
         connackDeadline = keepAlive.lastSent
         if let previous {

@@ -6,6 +6,11 @@ struct SessionState: Sendable {
     var hasBeenEstablished = false
     /// The server holds a session of which we know nothing: it has to go [MQTT-3.2.2-4].
     var mustStartClean = false
+    /// The servers that have accepted a connection of this session: more than one where they share it.
+    var holders: Set<String> = []
+    /// The servers that may still hold an earlier one, which ended when another server didn't know it: resumed
+    /// there, its packet identifiers and subscriptions would be taken for those of this session.
+    var staleHolders: Set<String> = []
     var assignedClientIdentifier: String?
     var identifiers = PacketIdentifiers()
     var outgoing = OutgoingPublishes()
