@@ -7,7 +7,7 @@ internal import Glibc
 package final class Connector {
     private enum State {
         case idle
-        /// A redirect leads to TLS, whose context is being made.
+        /// The context of TLS is being made.
         case preparing
         case resolving
         case connecting(TCPAttempt, remaining: [SocketAddress], failures: [TransportError])
@@ -19,8 +19,7 @@ package final class Connector {
     /// The route that is being taken, or was.
     package private(set) var route: Route
     private var trail: RedirectTrail
-    /// Made for these options.
-    private var tls: (options: TLSOptions, context: TLSContext)?
+    private var tls: (options: TLSOptions.OfContext, context: TLSContext)?
     private let resolver: Resolver
     private let observe: (StageObservation) -> Void
     private let completion: (Result<ByteStream, TransportError>) -> Void
@@ -33,7 +32,7 @@ package final class Connector {
     private var redirectTimer: EventLoop.TimerIdentifier?
 
     /// - Parameters:
-    ///   - tlsContext: present exactly when the route has TLS.
+    ///   - tlsContext: made for the route's TLS options; made here where nil and the route has TLS.
     ///   - observe: hears of each stage once, passed or failed.
     package init(
         loop: EventLoop, route: Route, tlsContext: TLSContext?, resolver: Resolver = .system,
@@ -43,7 +42,7 @@ package final class Connector {
         self.loop = loop
         self.route = route
         trail = RedirectTrail(from: route)
-        tls = route.tls.flatMap { options in tlsContext.map { (options, $0) } }
+        tls = route.tls.flatMap { options in tlsContext.map { (options.ofContext, $0) } }
         self.resolver = resolver
         self.observe = observe
         self.completion = completion
@@ -52,7 +51,32 @@ package final class Connector {
 
     package func start() {
         guard case .idle = state else { return }
-        resolve()
+        prepare()
+    }
+
+    /// Has a context for the route's TLS, and goes on.
+    private func prepare() {
+        guard let options = route.tls, options.ofContext != tls?.options else { return resolve() }
+        state = .preparing
+        let bound = LoopBound(self, on: loop)
+        // Reads files, so it isn't for the loop.
+        Task {
+            let made = Result { () throws(TransportError) in try TLSContext(client: options) }
+            bound.execute { $0.prepared(made, options.ofContext) }
+        }
+    }
+
+    private func prepared(_ made: Result<TLSContext, TransportError>, _ options: TLSOptions.OfContext) {
+        guard case .preparing = state else { return }
+        switch made {
+        case .success(let context):
+            tls = (options, context)
+            resolve()
+        case .failure(let error):
+            stage = error.stage
+            stageStart = loop.now
+            fail(error)
+        }
     }
 
     private func resolve() {
@@ -194,27 +218,7 @@ package final class Connector {
             StageObservation(
                 stage: stage, outcome: .redirected(to: route.url), started: stageStart, ended: loop.now))
         if redirectTimer == nil { startRedirectTimer() }
-        guard let options = route.tls, options != tls?.options else { return resolve() }
-        state = .preparing
-        let bound = LoopBound(self, on: loop)
-        // Reads files, so it isn't for the loop.
-        Task {
-            let made = Result { () throws(TransportError) in try TLSContext(client: options) }
-            bound.execute { $0.prepared(made, options) }
-        }
-    }
-
-    private func prepared(_ made: Result<TLSContext, TransportError>, _ options: TLSOptions) {
-        guard case .preparing = state else { return }
-        switch made {
-        case .success(let context):
-            tls = (options, context)
-            resolve()
-        case .failure(let error):
-            stage = error.stage
-            stageStart = loop.now
-            fail(error)
-        }
+        prepare()
     }
 
     private func startRedirectTimer() {

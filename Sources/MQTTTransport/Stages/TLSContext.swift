@@ -272,3 +272,18 @@ enum CertificateText {
         return String(decoding: UnsafeRawBufferPointer(start: data, count: count), as: UTF8.self)
     }
 }
+
+extension TLSOptions {
+    /// What a context is made of: routes that differ in the rest can share one.
+    package struct OfContext: Sendable, Hashable {
+        let verification: Verification
+        let trust: Trust
+        let identity: Identity?
+        let minimumVersion: Version
+    }
+
+    package var ofContext: OfContext {
+        OfContext(
+            verification: verification, trust: trust, identity: identity, minimumVersion: minimumVersion)
+    }
+}
