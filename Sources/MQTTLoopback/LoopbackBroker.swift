@@ -316,6 +316,17 @@ extension LoopbackBroker {
         await onLoop(()) { $0.disconnect(clientID, because: reason) }
     }
 
+    /// Sends clients elsewhere as they connect (5.0, section 4.11), from now on; nil lets them in again. Those with 3.1.1
+    /// are refused as if the server weren't available.
+    public func redirectConnects(to redirection: Redirection?) async {
+        await onLoop(()) { $0.core.redirection = redirection }
+    }
+
+    /// Sends a client elsewhere by DISCONNECT; one with 3.1.1 just loses its connection. Its will is published.
+    public func redirect(clientID: String, to redirection: Redirection) async {
+        await onLoop(()) { $0.redirect(clientID, to: redirection) }
+    }
+
     /// Publishes a message to all whose subscriptions match.
     ///
     /// - Throws: `TransportError` (`client.invalid_argument`) for a topic that is no Topic Name.

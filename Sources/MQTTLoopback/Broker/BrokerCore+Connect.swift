@@ -23,6 +23,9 @@ extension BrokerCore {
         on id: ConnectionID, now: ContinuousClock.Instant
     ) {
         let request = ConnectRequest(connect)
+        if let redirection {
+            return refuse(connect, on: id, because: redirection.reasonCode, redirection.properties)
+        }
         if let reason = objection(to: connect) { return refuse(connect, on: id, because: reason) }
 
         var answer = authenticated
@@ -183,7 +186,10 @@ extension BrokerCore {
         return nil
     }
 
-    func refuse(_ connect: Connect, on id: ConnectionID, because reason: ReasonCode) {
+    func refuse(
+        _ connect: Connect, on id: ConnectionID, because reason: ReasonCode,
+        _ properties: Properties = Properties()
+    ) {
         let code: ReasonCode
         switch connect.version {
         case .v5: code = reason
@@ -196,7 +202,9 @@ extension BrokerCore {
             default: code = ReasonCode(rawValue: 3)
             }
         }
-        let connack = Connack(sessionPresent: false, reasonCode: code)
+        let connack = Connack(
+            sessionPresent: false, reasonCode: code,
+            properties: connect.version == .v5 ? properties : Properties())
         send(.connack(connack), to: id, connect.version)
         beginClosing(id)
     }

@@ -15,6 +15,9 @@ package final class BrokerCore {
     /// dropped since their client doesn't read.
     package internal(set) var droppedMessages: UInt64 = 0
 
+    /// Where clients that connect are sent to (5.0, section 4.11); nil lets them in.
+    package var redirection: LoopbackBroker.Redirection?
+
     let maximumOutputBytes: Int
     /// That many unpredictable bytes.
     let random: (Int) -> [UInt8]
@@ -183,12 +186,12 @@ package final class BrokerCore {
     /// Ends one client's connection with DISCONNECT, as an administrator would. Its will is published.
     package func disconnect(
         clientIdentifier: String, because reason: ReasonCode = .administrativeAction,
-        now: ContinuousClock.Instant
+        _ properties: Properties = Properties(), now: ContinuousClock.Instant
     ) {
         guard let slot = sessionsByClientIdentifier[ExactString(clientIdentifier)],
             let id = sessions[slot]?.connection
         else { return }
-        end(id, because: reason, now: now)
+        end(id, because: reason, properties, now: now)
         settle(now: now)
     }
 
@@ -306,10 +309,13 @@ package final class BrokerCore {
 
     /// Ends a connection that was accepted: DISCONNECT with the reason to a 5.0 client [MQTT-4.13.1-1],
     /// nothing to a 3.1.1 client, and the will for all others.
-    func end(_ id: ConnectionID, because reason: ReasonCode, now: ContinuousClock.Instant) {
+    func end(
+        _ id: ConnectionID, because reason: ReasonCode, _ properties: Properties = Properties(),
+        now: ContinuousClock.Instant
+    ) {
         guard case .connected(let link)? = phase(of: id) else { return }
         if link.version == .v5 {
-            send(.disconnect(Disconnect(reasonCode: reason)), to: id, .v5)
+            send(.disconnect(Disconnect(reasonCode: reason, properties: properties)), to: id, .v5)
         }
         beginClosing(id)
         leave(link, publishesWill: true, now: now)

@@ -135,6 +135,13 @@ final class BrokerDriver {
         scheduleTurnEnd()
     }
 
+    func redirect(_ clientID: String, to redirection: LoopbackBroker.Redirection) {
+        core.disconnect(
+            clientIdentifier: clientID, because: redirection.reasonCode, redirection.properties, now: loop.now
+        )
+        scheduleTurnEnd()
+    }
+
     /// - Parameter clientID: all connections where nil, those without CONNECT too.
     /// - Returns: how many there were.
     func dropConnections(clientID: String?, by means: LoopbackBroker.Drop) -> Int {
