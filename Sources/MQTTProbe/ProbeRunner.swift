@@ -55,7 +55,8 @@ package struct ProbeRunner: Sendable {
             log: { event in
                 switch event {
                 case .stage(let observation): record.withLock { $0.observations.append(observation) }
-                case .credentialsInPlaintext, .triesVersion, .unmatchedMessage, .lateResponse, .replyFailed:
+                case .credentialsInPlaintext, .triesVersion, .triesServer, .unmatchedMessage, .lateResponse,
+                    .replyFailed:
                     break
                 }
             })

@@ -62,7 +62,7 @@ package struct Redirect: Sendable, Hashable {
     /// Path and query.
     package let path: String
 
-    init(of route: Route) {
+    package init(of route: Route) {
         isEncrypted = route.tls != nil
         host = Self.comparable(route.host)
         port = route.port
@@ -123,11 +123,12 @@ package struct Redirect: Sendable, Hashable {
         return "\(location[..<slashes.upperBound])…\(location[at...])"
     }
 
-    func isAtHost(_ name: String) -> Bool { host == Self.comparable(name) }
+    package func isAtHost(_ name: String) -> Bool { host == Self.comparable(name) }
 
     private var authority: String { "\(host.contains(":") ? "[\(host)]" : host):\(port)" }
 
-    private static func comparable(_ host: String) -> String {
+    /// In lower case, without brackets and a dot at its end.
+    package static func comparable(_ host: String) -> String {
         var host = host.lowercased()
         if host.hasPrefix("["), host.hasSuffix("]") { host = String(host.dropFirst().dropLast()) }
         return host.hasSuffix(".") ? String(host.dropLast()) : host

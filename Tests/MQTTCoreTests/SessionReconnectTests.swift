@@ -90,6 +90,38 @@ struct SessionReconnectTests {
         #expect(lost == .end(.failed(.transient)))
     }
 
+    @Test func a_redirection_is_followed_at_once_and_forgives_no_failure() {
+        var lifecycle = ConnectionLifecycle()
+        _ = lifecycle.connect()
+        lifecycle.attemptSucceeded(now: now)
+        #expect(lifecycle.step { $0.connectionRedirected(now: now) } == .startRedirectedAttempt(1))
+        #expect(lifecycle.phase == .connecting(attempt: 1))
+        #expect(!lifecycle.isFirstAttempt)
+        #expect(lifecycle.step { $0.connectionRedirected(now: now) } == nil)
+        // It isn't the first failure that doubles the delay, but the one before it.
+        lifecycle.attemptSucceeded(now: now)
+        var ceilings: [Duration] = []
+        for _ in 0..<2 {
+            _ = lifecycle.connectionLost(.transient, now: now, random: .max)
+            guard case .waiting(let until, 1) = lifecycle.phase else { break }
+            ceilings.append(until - now)
+            _ = lifecycle.connect()
+            lifecycle.attemptSucceeded(now: now)
+            _ = lifecycle.connectionRedirected(now: now)
+            lifecycle.attemptSucceeded(now: now)
+        }
+        #expect(ceilings.map { Int(($0 / .seconds(1)).rounded()) } == [2, 4])
+        #expect(lifecycle.step { $0.disconnect() } == .sendDisconnect)
+        #expect(lifecycle.step { $0.connectionRedirected(now: now) } == .end(.disconnected))
+    }
+
+    @Test func never_reconnecting_still_follows_a_redirection() {
+        var lifecycle = ConnectionLifecycle(policy: .never)
+        _ = lifecycle.connect()
+        lifecycle.attemptSucceeded(now: now)
+        #expect(lifecycle.step { $0.connectionRedirected(now: now) } == .startRedirectedAttempt(1))
+    }
+
     @Test func disconnecting_from_every_phase() {
         var lifecycle = ConnectionLifecycle()
         #expect(lifecycle.step { $0.disconnect() } == .end(.disconnected))

@@ -67,7 +67,7 @@ import Testing
         #expect(error.description.contains(words))
     }
 
-    /// The client doesn't follow by itself: the program decides whom it trusts with its credentials.
+    /// By default the client doesn't follow: the program decides whom it trusts with its credentials.
     @Test(.mqtt5("detect-server-reference"), arguments: [ReasonCode.useAnotherServer, .serverMoved])
     func a_redirection_names_the_other_server(reason: ReasonCode) {
         let properties = Properties([.serverReference("b.example:8883"), .reasonString("full")])

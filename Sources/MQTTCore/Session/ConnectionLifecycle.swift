@@ -29,6 +29,8 @@ package struct ConnectionLifecycle: Sendable {
 
     package enum Command: Sendable, Hashable {
         case startAttempt(Int)
+        /// Where the server has sent us.
+        case startRedirectedAttempt(Int)
         /// Give up the attempt under way; the end is reached already.
         case cancelAttempt
         case wait(until: Instant, attempt: Int)
@@ -86,6 +88,19 @@ package struct ConnectionLifecycle: Sendable {
         case .connected(let since):
             if now - since >= policy.stableAfter { failures = 0 }
             return retry(after: failure, attempt: 1, now: now, random: random)
+        case .disconnecting: return end(.disconnected)
+        case .idle, .connecting, .waiting, .ended: return nil
+        }
+    }
+
+    /// The server has ended the connection and named another one, where the client goes at once: no failure, and
+    /// none that is forgiven (5.0, section 4.11).
+    package mutating func connectionRedirected(now: Instant) -> Command? {
+        switch phase {
+        case .connected(let since):
+            if now - since >= policy.stableAfter { failures = 0 }
+            phase = .connecting(attempt: 1)
+            return .startRedirectedAttempt(1)
         case .disconnecting: return end(.disconnected)
         case .idle, .connecting, .waiting, .ended: return nil
         }

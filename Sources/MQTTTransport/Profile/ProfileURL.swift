@@ -70,7 +70,8 @@ extension ConnectionProfile {
         url.lastIndex(of: "@").map { url[url.index(after: $0)...] } ?? url[...]
     }
 
-    private static func hostAndPort(_ authority: Substring) throws(ProfileError) -> (String, Int?) {
+    /// `host`, `host:port`, `[v6]` or `[v6]:port`, not yet checked for what may stand in a host.
+    package static func hostAndPort(_ authority: Substring) throws(ProfileError) -> (String, Int?) {
         var host = authority
         var portText: Substring?
         if authority.hasPrefix("[") {

@@ -22,6 +22,8 @@ public struct ClientConfiguration: Sendable {
     public var sessionExpiryAfterDisconnect: Duration
     public var will: WillMessage?
     public var reconnect: ReconnectStrategy
+    /// Whether the client goes where a server sends it by 0x9C or 0x9D (5.0, section 4.11); by default it only says so.
+    public var redirection: ServerRedirection
     /// What becomes of unacknowledged QoS 1 and 2 messages when the server has lost the session.
     public var lostSession: LostSession
     /// The largest packet that the server may send: 1 to 268,435,460 bytes; 16 MiB by default.
@@ -82,7 +84,8 @@ public struct ClientConfiguration: Sendable {
         cleanStart: Bool = true, keepAlive: Duration = .seconds(30), pingTimeout: Duration? = nil,
         sessionExpiry: Duration = .seconds(3600), sessionExpiryAfterDisconnect: Duration = .zero,
         will: WillMessage? = nil, reconnect: ReconnectStrategy = .automatic,
-        lostSession: LostSession = .publishAgain, maximumPacketSize: UInt32 = 16 * 1024 * 1024,
+        redirection: ServerRedirection = .report, lostSession: LostSession = .publishAgain,
+        maximumPacketSize: UInt32 = 16 * 1024 * 1024,
         receiveMaximum: UInt16 = 65535, automaticTopicAliases: UInt16 = 0,
         failsWithoutPacketIdentifier: Bool = false, subscriptionCapacity: Int = 65536,
         subscriptionByteLimit: Int = 256 * 1024 * 1024, maximumQueuedPublishes: Int = 100_000,
@@ -101,6 +104,7 @@ public struct ClientConfiguration: Sendable {
         self.sessionExpiryAfterDisconnect = sessionExpiryAfterDisconnect
         self.will = will
         self.reconnect = reconnect
+        self.redirection = redirection
         self.lostSession = lostSession
         self.maximumPacketSize = maximumPacketSize
         self.receiveMaximum = receiveMaximum
@@ -151,7 +155,7 @@ public enum ReconnectStrategy: Sendable, Hashable {
     case automatic
     /// As `automatic`, with bounds of your own, both above zero.
     case jittered(base: Duration, maximum: Duration)
-    /// A lost connection ends the client.
+    /// A lost connection ends the client. A redirection that is followed isn't a loss.
     case never
 }
 
@@ -163,6 +167,8 @@ public enum LogEvent: Sendable {
     case credentialsInPlaintext(ConnectionProfile)
     /// The server doesn't take one version of MQTT, so the other is tried at once.
     case triesVersion(ProtocolVersion, after: MQTTError)
+    /// The server has sent the client elsewhere, where it goes at once (5.0, section 4.11).
+    case triesServer(ConnectionProfile, after: MQTTError)
     /// A message matched no subscription of this client; it was acknowledged and dropped.
     case unmatchedMessage(topic: String)
     /// An answer to no request that waits: it came too late, or twice, or was never asked for.

@@ -10,7 +10,9 @@
 ///    └── disconnected(error) ◀────┘
 /// ```
 ///
-/// The first attempt isn't repeated: where it fails, `connecting` is followed by `disconnected(error)`.
+/// The first attempt isn't repeated: where it fails, `connecting` is followed by `disconnected(error)`. A redirection
+/// that is followed (`ServerRedirection`) leads from `interrupted` to `connecting` at once, without `reconnecting`; one
+/// that comes instead of CONNACK's acceptance is a part of `connecting`.
 public enum ClientEvent: Sendable {
     /// Nothing has been asked for yet.
     case idle
@@ -29,8 +31,8 @@ public enum ClientEvent: Sendable {
 
 /// What `connect()` reached.
 public struct ConnectOutcome: Sendable, Hashable {
-    /// The way that was taken: the client's profile, or, after redirects, the one that they led to, without what
-    /// was withheld from it.
+    /// The way that was taken: the client's profile, or, after redirects of the WebSocket or by the server, the one
+    /// that they led to, without what was withheld from it.
     public var profile: ConnectionProfile
     /// The version of MQTT that is spoken.
     public var version: ProtocolVersion

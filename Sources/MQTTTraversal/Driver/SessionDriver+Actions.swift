@@ -7,6 +7,7 @@ extension SessionDriver {
             established(connack)
         case .refused(let connack):
             endCause = TransportError(refusal: connack, version: negotiation.version)
+            redirection = RedirectionNotice(connack.reasonCode, connack.properties)
         case .deliver(let publish, let token):
             deliver(publish, token)
         case .published(let token, let code, let properties):
@@ -30,6 +31,7 @@ extension SessionDriver {
             session.persisted(token, now: loop.now, into: &output)
         case .serverDisconnected(let disconnect):
             endCause = TransportError(disconnect: disconnect)
+            redirection = RedirectionNotice(disconnect.reasonCode, disconnect.properties)
         case .close(let error):
             close(error)
         }

@@ -4,7 +4,10 @@ extension SessionDriver {
     func perform(_ command: ConnectionLifecycle.Command?) {
         switch command {
         case nil: break
-        case .startAttempt(let number): startAttempt(number)
+        case .startAttempt(let number):
+            servers.startOver()
+            startAttempt(number)
+        case .startRedirectedAttempt(let number): startAttempt(number)
         case .cancelAttempt:
             dropLink()
             end(.disconnected)
@@ -25,15 +28,23 @@ extension SessionDriver {
 
     private func startAttempt(_ number: Int) {
         events.emit(.connecting(attempt: number))
-        if !profile.isEncrypted, configuration.password ?? profile.password != nil {
-            configuration.log?(.credentialsInPlaintext(profile))
+        approach()
+    }
+
+    /// Goes to the server at hand for the first time.
+    private func approach() {
+        let server = servers.present
+        if !server.profile.isEncrypted, server.password != nil {
+            configuration.log?(.credentialsInPlaintext(server.profile))
         }
         startConnector()
     }
 
     private func startConnector() {
+        let server = servers.present.profile
+        let context = server.tls?.ofContext == profile.tls?.ofContext ? tlsContext : nil
         let connector = Connector(
-            loop: loop, route: Route(profile), tlsContext: tlsContext,
+            loop: loop, route: Route(server), tlsContext: context,
             observe: { [log = configuration.log] in log?(.stage($0)) },
             completion: { [weak self] in self?.attemptEnded($0) })
         link = .attempting(connector)
@@ -45,7 +56,8 @@ extension SessionDriver {
         case .success(let stream):
             guard case .attempting(let connector) = link else { return }
             let route = connector.route
-            takenProfile = profile.redirected(to: route)
+            let server = servers.present
+            takenProfile = server.profile.redirected(to: route)
             link = .online(stream)
             stream.delegate = self
             decoder = PacketDecoder(
@@ -56,13 +68,14 @@ extension SessionDriver {
             // What the last connection's end left behind mustn't go ahead of CONNECT [MQTT-3.1.0-1].
             output.bytes.removeAll(keepingCapacity: true)
             output.packetEnds.removeAll(keepingCapacity: true)
-            let sendsCredentials = route.receivesCredentials
+            let sendsLogin = route.receivesCredentials
+            let sendsSecrets = sendsLogin && server.receivesCredentials
             session.open(
-                userName: sendsCredentials ? configuration.userName ?? profile.userName : nil,
-                password: sendsCredentials ? configuration.password ?? profile.password : nil,
-                authenticationMethod: sendsCredentials ? configuration.authentication?.method : nil,
-                withholdsSecrets: !sendsCredentials, now: loop.now,
-                connackTimeout: profile.deadlines.mqttConnect, into: &output)
+                at: "\(Redirect.comparable(route.host)):\(route.port)",
+                userName: sendsLogin ? server.userName : nil, password: sendsLogin ? server.password : nil,
+                authenticationMethod: sendsSecrets ? configuration.authentication?.method : nil,
+                withholdsSecrets: !sendsSecrets, now: loop.now,
+                connackTimeout: server.profile.deadlines.mqttConnect, into: &output)
         case .failure(let error):
             link = .none
             attemptFailed(error, ConnectionFailure(error))
@@ -78,8 +91,10 @@ extension SessionDriver {
     func established(_ connack: Connack) {
         observeConnect(.passed, detail: connack.sessionPresent ? "session present" : "new session")
         negotiation.accepted()
+        servers.accepted(now: loop.now)
         if configuration.version == .automatic {
-            VersionMemory.shared.accepted(negotiation.version, by: Route(profile), now: loop.now)
+            VersionMemory.shared.accepted(
+                negotiation.version, by: Route(servers.present.profile), now: loop.now)
         }
         let outcome = ConnectOutcome(
             profile: takenProfile, version: negotiation.version, sessionPresent: connack.sessionPresent,
@@ -155,15 +170,24 @@ extension SessionDriver {
         session.closed(now: loop.now, into: &output)
         router.connectionEnded()
         performActions()
-        guard let cause else {
+        let redirection = redirection
+        self.redirection = nil
+        guard var cause else {
             perform(lifecycle.disconnected())
             return
         }
+        let isRedirected = redirection.map { follow($0, &cause) } ?? false
         let kind = ConnectionFailure(ended: cause, version: negotiation.version)
         if wasEstablished {
             lastError = MQTTError(cause)
             if case .connected = lifecycle.phase { events.emit(.interrupted(MQTTError(cause))) }
-            perform(lifecycle.connectionLost(kind, now: loop.now, random: randomBits()))
+            perform(
+                isRedirected
+                    ? lifecycle.connectionRedirected(now: loop.now)
+                    : lifecycle.connectionLost(kind, now: loop.now, random: randomBits()))
+        } else if isRedirected {
+            observeConnect(.redirected(to: "\(servers.present.profile)"))
+            approach()
         } else {
             observeConnect(.failed(cause))
             let failure = VersionNegotiation.Failure(cause, answered: !firstAnswer.bytes.isEmpty)
@@ -175,6 +199,23 @@ extension SessionDriver {
             } else {
                 attemptFailed(cause, kind)
             }
+        }
+    }
+
+    /// - Parameter cause: of the connection's end; says why, where the redirection isn't followed.
+    /// - Returns: whether the server to go to is another one now.
+    private func follow(_ redirection: RedirectionNotice, _ cause: inout TransportError) -> Bool {
+        switch lifecycle.phase {
+        case .connecting, .connected: break
+        case .idle, .waiting, .disconnecting, .ended: return false
+        }
+        do throws(ServerTrail.Refusal) {
+            guard try servers.follow(redirection, from: takenProfile, now: loop.now) else { return false }
+            configuration.log?(.triesServer(servers.present.profile, after: MQTTError(cause)))
+            return true
+        } catch {
+            cause = cause.notFollowed(because: error.reason)
+            return false
         }
     }
 

@@ -19,6 +19,7 @@ final class SessionDriver {
     // For as long as the client lives.
     var session: ClientSession
     var lifecycle: ConnectionLifecycle
+    var servers: ServerTrail
     var router = SubscriptionRouter()
     var tlsContext: TLSContext?
     var negotiation: VersionNegotiation
@@ -38,12 +39,14 @@ final class SessionDriver {
 
     // For one connection.
     var link = Link.none
-    /// The profile, or what redirects have made of it.
+    /// The profile of the server at hand, or what redirects of WebSocket have made of it.
     var takenProfile: ConnectionProfile
     var decoder: PacketDecoder
     var outcome: ConnectOutcome?
     /// Why the session ended the connection, or will: it outweighs what the socket says afterwards.
     var endCause: TransportError?
+    /// The server has ended the connection by this.
+    var redirection: RedirectionNotice?
     var connectSent: ContinuousClock.Instant
     /// What came before CONNACK.
     var firstAnswer = FirstAnswer()
@@ -84,6 +87,8 @@ final class SessionDriver {
         session = ClientSession(configuration: sessionConfiguration)
         negotiation = configuration.versionNegotiation(for: Route(profile), now: .now)
         lifecycle = ConnectionLifecycle(policy: configuration.reconnectPolicy)
+        servers = ServerTrail(
+            profile: profile, configuration: configuration, stableAfter: lifecycle.policy.stableAfter)
         decoder = PacketDecoder(
             role: .client, version: negotiation.version, maximumPacketSize: configuration.maximumPacketSize)
         connectSent = .now

@@ -188,7 +188,11 @@ package struct FailureAdvice: Sendable, Hashable {
         case .mqttRefused: refusal(reasonCode)
         case .mqttVersionUnsupported:
             (.server, "The broker doesn't speak this version of MQTT: try the other one, or `.automatic`.")
-        case .mqttRedirect: (.server, "The broker asks to use another server: its reference says which.")
+        case .mqttRedirect:
+            (
+                .server,
+                "The broker sends its clients to another server: use the one that its reference names, or let `redirection` follow it."
+            )
         case .mqttTakenOver: (.program, "Another client uses the same client identifier: give each its own.")
         case .mqttNoEcho: (.server, "The broker didn't return our own message: check its access rules.")
         case .mqttMalformed, .mqttProtocolError:

@@ -81,6 +81,15 @@ extension TransportError {
                 code.rawValue, name: code.name ?? "unknown reason", reasonString: properties.reasonString))
     }
 
+    /// A redirection that was refused.
+    func notFollowed(because reason: String) -> TransportError {
+        guard case .reasonCode(let code, let name, let text) = evidence else { return self }
+        let words = [text, "not followed: \(reason)"].compactMap { $0 }.joined(separator: "; ")
+        return TransportError(
+            stage: stage, code: self.code, hop: hop,
+            evidence: .reasonCode(code, name: name, reasonString: words))
+    }
+
     /// The server's Reason String, and the server that it refers to (section 4.11).
     private static func explanation(_ properties: Properties) -> String? {
         guard let reference = properties.serverReference else { return properties.reasonString }
