@@ -4,8 +4,9 @@ internal import Glibc
 
 extension ByteStream: EventHandler {
     package func readable() {
-        for _ in 0..<Self.readsPerTurn {
+        for read in 0..<Self.readsPerTurn {
             if case .closed = phase { return }
+            if read > 0, ContinuousClock.now - loop.now > Self.turnBudget { break }
             switch Socket.read(descriptor, into: loop.wireBuffer) {
             case .bytes(let count):
                 if isLingering { continue }

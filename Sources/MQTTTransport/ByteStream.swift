@@ -72,9 +72,11 @@ package final class ByteStream {
     static let keptCapacity = 16 * 1024
     /// Pongs are left out while more than this waits.
     static let replyLimit = 1 << 20
-    /// Reads of one turn, for fairness among the connections of a loop, and so that the timers of a keep-alive of a
-    /// second don't wait for a million small messages.
+    /// Reads of one turn, for fairness among the connections of a loop.
     static let readsPerTurn = 4
+    /// In a turn that has lasted this long each connection reads once: many small messages, or many busy
+    /// connections, mustn't keep the timers of the others waiting.
+    static let turnBudget = Duration.milliseconds(5)
 
     /// Takes over a connected descriptor.
     ///

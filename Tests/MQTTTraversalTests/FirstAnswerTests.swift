@@ -45,7 +45,7 @@ import Testing
         answer: [UInt8], code: FailureCode, words: String
     ) async throws {
         let error = try await Self.connect(
-            to: [.expectCount(1), .send(answer), .hold], deadline: .milliseconds(300))
+            to: [.expectCount(1), .send(answer), .hold], deadline: .seconds(2))
         #expect(error.code == code)
         #expect(error.description.contains(words))
     }
