@@ -69,7 +69,7 @@ import WebSocketCore
         #expect(try Self.parse("HTTP/1.1 200 OK\r\nA: x\r\n \r\n y\r\nB: 1\r\n\r\n")?.value("A") == "x y")
     }
 
-    /// Joined one by one, so many folds would cost eight times as much as the lines.
+    /// Joined one by one, so many folds would cost four times as much as the lines.
     @Test func folds_cost_no_more_than_as_many_lines() throws {
         func processorTime(of line: String) throws -> UInt64 {
             let text = "HTTP/1.1 200 OK\r\nA: b\r\n" + String(repeating: line, count: 80_000) + "\r\n"
