@@ -19,10 +19,15 @@ public enum PerMessageDeflate {
         /// How we compress ourselves.
         public let compression: Compression
 
-        /// - Parameters: a window outside its range stops the program.
+        /// A window outside its range stops the program.
+        ///
+        /// - Parameters:
+        ///   - serverNoContextTakeover: whether the server is to start each message with an empty window.
+        ///   - clientNoContextTakeover: the same for the client.
         ///   - serverMaxWindowBits: 8…15. With 8, only messages of up to 256 bytes are compressed, since
         ///     zlib has no such window to compress with.
         ///   - clientMaxWindowBits: 8…15.
+        ///   - compression: how we compress ourselves.
         public init(
             serverNoContextTakeover: Bool = false, clientNoContextTakeover: Bool = false,
             serverMaxWindowBits: Int = 15, clientMaxWindowBits: Int = 15, compression: Compression = .init()
@@ -46,7 +51,9 @@ public enum PerMessageDeflate {
         /// Bytes of the shortest message that is compressed.
         public let threshold: Int
 
-        /// - Parameters: a level outside its range stops the program.
+        /// A level outside its range stops the program.
+        ///
+        /// - Parameters:
         ///   - level: zlib's, 1 (fast) … 9 (small).
         ///   - memoryLevel: zlib's, 1…9: 2^(memoryLevel + 9) bytes beside four times the window. A window of 2^n
         ///     bytes gets n − 6 at most.

@@ -35,6 +35,7 @@ public struct PingSchedule: Sendable {
     /// - Parameters:
     ///   - interval: above zero.
     ///   - timeout: above zero; counts from when the Ping has left our buffer.
+    ///   - now: when the WebSocket opened.
     public init(interval: Duration, timeout: Duration, now: Instant) {
         self.interval = interval
         self.timeout = timeout

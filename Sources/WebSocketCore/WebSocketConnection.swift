@@ -44,6 +44,7 @@ public struct WebSocketConnection: ~Copyable, Sendable {
     private var unmasked = 0
 
     /// - Parameters:
+    ///   - role: which end we are.
     ///   - maximumFrameSize: bytes of payload in one frame; a header that says more fails the connection.
     ///   - maximumMessageSize: bytes of payload in one message, over all its frames; of a compressed one,
     ///     bytes when inflated, which stops there.
@@ -65,6 +66,7 @@ public struct WebSocketConnection: ~Copyable, Sendable {
     /// Payload is unmasked in place in the server role, so the memory of `input` changes; what is left of it has
     /// to come again, as it then is, with the next call. An event may still come when nothing is left.
     /// - Parameters:
+    ///   - input: any bytes, cut anywhere.
     ///   - output: gets Pongs and Close frames.
     ///   - maskingKey: unpredictable keys (§5.3), asked once for each frame sent, in the client role only.
     public mutating func next(
@@ -124,9 +126,11 @@ public struct WebSocketConnection: ~Copyable, Sendable {
     /// - Parameters:
     ///   - kind: the same for all fragments of a message; another one stops the program.
     ///   - payload: of text, UTF-8: it isn't checked, and a peer leaves over anything else.
+    ///   - endsMessage: whether nothing of the message follows.
     ///   - isSecret: the message is never compressed, nor its bytes kept in the window, where others that a
     ///     stranger may have chosen would tell by their length what it holds. Of the first fragment.
     ///   - maskingKey: fresh and unpredictable for each frame (§5.3); the server role ignores it.
+    ///   - output: gets the frame.
     public mutating func send(
         _ kind: MessageKind, payload: UnsafeRawBufferPointer, endsMessage: Bool = true,
         isSecret: Bool = false,
@@ -152,7 +156,10 @@ public struct WebSocketConnection: ~Copyable, Sendable {
     }
 
     /// Appends a Ping (§5.5.2). Nothing is sent unless the state is `.open`.
-    /// - Parameter payload: at most 125 bytes; further ones are left out.
+    /// - Parameters:
+    ///   - payload: at most 125 bytes; further ones are left out.
+    ///   - maskingKey: as for a message.
+    ///   - output: gets the frame.
     public func sendPing(payload: [UInt8] = [], maskingKey: UInt32, into output: inout [UInt8]) {
         guard isOpen else { return }
         appendControl(.ping, payload.prefix(125), maskingKey: maskingKey, to: &output)
@@ -163,6 +170,8 @@ public struct WebSocketConnection: ~Copyable, Sendable {
     /// - Parameters:
     ///   - code: one that isn't valid on the wire, such as `.noStatusReceived`, gives an empty Close.
     ///   - reason: cut to the 123 bytes of UTF-8 that fit, at a character.
+    ///   - maskingKey: as for a message.
+    ///   - output: gets the frame.
     public mutating func close(
         _ code: CloseCode, reason: String = "", maskingKey: UInt32, into output: inout [UInt8]
     ) {
