@@ -53,8 +53,8 @@ package struct Route: Sendable, Hashable {
         ]
     }
 
-    /// The URL of a WebSocket route; never holds credentials of the profile's.
-    var url: String { "\(tls == nil ? "ws" : "wss")://\(hostField)\(webSocket?.path ?? "")" }
+    /// The URL of a WebSocket route, as it may be printed.
+    var url: String { "\(tls == nil ? "ws" : "wss")://\(hostField)\(webSocket?.shownPath ?? "")" }
 
     /// How long its stages may take together, up to the open byte stream.
     var deadline: Duration { deadlines.resolve + deadlines.tcp + deadlines.tls + deadlines.webSocket }

@@ -56,7 +56,8 @@ public struct StageObservation: Sendable {
     public enum Outcome: Sendable {
         case passed
         case failed(TransportError)
-        /// The server has sent us to this URL, and the attempt goes on there with its first stage.
+        /// The server has sent us to this URL, printed without what its query holds, and the attempt goes on there with
+        /// its first stage.
         case redirected(to: String)
     }
 

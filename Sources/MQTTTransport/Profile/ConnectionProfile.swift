@@ -175,14 +175,14 @@ extension ConnectionProfile: CustomStringConvertible, CustomReflectable {
         Mirror(self, children: ["host": host, "port": port, "transport": transport, "deadlines": deadlines])
     }
 
-    /// The URL, without user name and password.
+    /// The URL, without user name and password, and with `…` for what a query holds: it is often a signature or a token.
     public var description: String {
         let authority = "\(host.contains(":") ? "[\(host)]" : host):\(port)"
         switch transport {
         case .tcp: return "mqtt://\(authority)"
         case .tls: return "mqtts://\(authority)"
-        case .webSocket(let options): return "ws://\(authority)\(options.path)"
-        case .webSocketSecure(_, let options): return "wss://\(authority)\(options.path)"
+        case .webSocket(let options): return "ws://\(authority)\(options.shownPath)"
+        case .webSocketSecure(_, let options): return "wss://\(authority)\(options.shownPath)"
         }
     }
 }

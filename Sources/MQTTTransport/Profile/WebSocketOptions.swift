@@ -93,3 +93,20 @@ public struct WebSocketOptions: Sendable, Hashable {
         self.compression = compression
     }
 }
+
+extension WebSocketOptions: CustomReflectable {
+    /// Without what the query of the path holds.
+    public var customMirror: Mirror {
+        Mirror(
+            self,
+            children: [
+                "path": shownPath, "headers": headers, "origin": origin as Any, "redirects": redirects,
+                "packing": packing, "pings": pings as Any, "compression": compression as Any,
+            ])
+    }
+
+    /// The path as it may be printed: its query is often a signature or a token.
+    var shownPath: String {
+        path.firstIndex(of: "?").map { "\(path[...$0])…" } ?? path
+    }
+}
