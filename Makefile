@@ -30,7 +30,7 @@ test: ## Install what is missing, then lint, build without warnings, and run all
 	@.ci/step lint $(MAKE) --no-print-directory lint
 	@.ci/step obligations $(MAKE) --no-print-directory obligations
 	@.ci/step build swift build --build-tests $(strict)
-	@.ci/step "tests without sockets" swift test --skip-build $(strict) --filter $(computing_tests)
+	@MQTT_SIMULATIONS=5000 .ci/step "tests without sockets" swift test --skip-build $(strict) --filter $(computing_tests)
 	@.ci/step "tests with sockets" swift test --skip-build $(strict) \
 		--skip $(computing_tests) --skip $(broker_tests)
 	@.ci/step "tests with brokers" swift test --skip-build $(strict) --filter $(broker_tests)
