@@ -149,6 +149,18 @@ package final class ByteStream {
         return refusal
     }
 
+    /// What the deadline of the opening handshake means for a client.
+    func webSocketTimeout(_ deadline: Duration) -> TransportError {
+        if let refusal { return refusal }
+        if webSocket?.isHeadUnfinished == true {
+            return TransportError(
+                stage: .webSocket, code: .wsHeadMalformed, hop: peer,
+                evidence: .text("the head of the answer began and didn't end within \(deadline)"))
+        }
+        return TransportError(
+            stage: .webSocket, code: .tcpSilent, hop: peer, evidence: .deadline(deadline))
+    }
+
     /// Where a refusal leads, as it came.
     var refusalLocation: String? { webSocket?.location }
 

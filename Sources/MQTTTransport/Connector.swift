@@ -188,10 +188,10 @@ package final class Connector {
         let deadline = isTLS ? route.deadlines.tls : route.deadlines.webSocket
         begin(next, deadline: deadline) { connector in
             connector.fail(
-                stream.refusal
-                    ?? TransportError(
-                        stage: next, code: isTLS ? .tlsTimeout : .tcpSilent, hop: stream.peer,
-                        evidence: .deadline(deadline)))
+                isTLS
+                    ? TransportError(
+                        stage: .tls, code: .tlsTimeout, hop: stream.peer, evidence: .deadline(deadline))
+                    : stream.webSocketTimeout(deadline))
         }
     }
 

@@ -146,6 +146,9 @@ extension OpeningHandshake {
             return nil
         }
 
+        /// Whether any byte of an answer has come.
+        public var hasBegun: Bool { interimBytes > 0 }
+
         /// Whether a final answer other than 101 has come.
         public var isRefused: Bool { refused != nil }
 

@@ -273,4 +273,14 @@ struct ConnectionProfileTests {
         let own = TLSOptions(applicationProtocols: ["x"])
         #expect(Route(try .webSocketSecure(host: "h", options: own)).tls?.applicationProtocols == ["x"])
     }
+
+    @Test(arguments: [
+        StageDeadlines(resolve: .zero), StageDeadlines(tcp: .seconds(-1)), StageDeadlines(tls: .zero),
+        StageDeadlines(webSocket: .zero), StageDeadlines(mqttConnect: .zero),
+    ])
+    func a_deadline_is_above_zero(_ deadlines: StageDeadlines) {
+        #expect(throws: ProfileError.self) {
+            try ConnectionProfile(host: "h", port: 1, transport: .tcp, deadlines: deadlines)
+        }
+    }
 }

@@ -160,6 +160,21 @@ struct ConnectorWebSocketTests {
         }
     }
 
+    @Test func a_head_that_never_ends_is_told_from_silence() async throws {
+        try await Bench.run { bench in
+            let peer = try bench.peer([
+                .expectUntil([13, 10, 13, 10]), .send(Array("HTTP/1.1 101 Switching".utf8)), .hold,
+            ])
+            let client = try bench.client(
+                .webSocket(host: "127.0.0.1", port: Int(peer.port)),
+                deadlines: StageDeadlines(webSocket: .seconds(2)))
+            let error = await client.outcome()
+            #expect(error?.stage == .webSocket)
+            #expect(error?.code == .wsHeadMalformed)
+            #expect(error?.evidence.description.contains("didn't end within 2.0 seconds") == true)
+        }
+    }
+
     /// CONNACK in a frame, in the same write as the 101.
     @Test func bytes_that_come_with_the_101_go_to_the_next_layer() async throws {
         try await Bench.run { bench in

@@ -26,7 +26,8 @@ public struct ConnectionProfile: Sendable, Hashable {
 
     /// A profile from its parts; the presets below are shorter.
     ///
-    /// - Throws: `ProfileError` where a host, port, path, header, server name or ALPN name can't be used.
+    /// - Throws: `ProfileError` where a host, port, path, header, server name or ALPN name can't be used, or a
+    ///   deadline isn't above zero.
     public init(
         host: String, port: Int, transport: Transport, userName: String? = nil, password: [UInt8]? = nil,
         deadlines: StageDeadlines = StageDeadlines()
@@ -37,6 +38,7 @@ public struct ConnectionProfile: Sendable, Hashable {
         self.userName = userName
         self.password = password
         self.deadlines = deadlines
+        try ProfileValidation.deadlines(deadlines)
         if let tls { try ProfileValidation.tls(tls) }
         if let webSocket { try ProfileValidation.webSocket(webSocket) }
     }

@@ -171,6 +171,13 @@ enum ProfileValidation {
         return bare
     }
 
+    static func deadlines(_ deadlines: StageDeadlines) throws(ProfileError) {
+        let all = [
+            deadlines.resolve, deadlines.tcp, deadlines.tls, deadlines.webSocket, deadlines.mqttConnect,
+        ]
+        guard all.allSatisfy({ $0 > .zero }) else { throw ProfileError("a deadline isn't above zero") }
+    }
+
     static func port(_ port: Int) throws(ProfileError) -> UInt16 {
         guard let value = UInt16(exactly: port), value > 0 else {
             throw ProfileError("the port \(port) is outside 1…65535")

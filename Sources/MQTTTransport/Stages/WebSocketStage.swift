@@ -143,6 +143,12 @@ struct WebSocketStage {
         return TransportError(handshake: .notSwitchingProtocols(refusal))
     }
 
+    /// Whether the answer to the opening handshake has begun, and its head hasn't ended.
+    var isHeadUnfinished: Bool {
+        guard case .clientHandshake(let handshake, _) = state else { return false }
+        return handshake.hasBegun && !handshake.isRefused
+    }
+
     /// Where a refusal leads, as it came.
     var location: String? {
         guard case .clientHandshake(let handshake, _) = state else { return nil }
