@@ -39,6 +39,13 @@ enum Transport: String, Sendable, CaseIterable {
         case .tls, .webSocketSecure: true
         }
     }
+
+    var isWebSocket: Bool {
+        switch self {
+        case .tcp, .tls: false
+        case .webSocket, .webSocketSecure: true
+        }
+    }
 }
 
 /// One of a broker's listeners.
@@ -62,82 +69,29 @@ struct Door: Sendable, Hashable {
         }
 }
 
-enum BrokerKind: String, Sendable, CaseIterable {
-    case mosquitto
-    case loopback
-
-    var isAvailable: Bool {
-        switch self {
-        case .mosquitto: Mosquitto.executable != nil
-        case .loopback: true
-        }
-    }
-
-    /// mosquitto 2.0.11 sends as many messages as the whole Receive Maximum for each PUBACK, and so overruns any
-    /// that is smaller than its queue.
-    func honouredReceiveMaximum(_ wanted: UInt16) -> UInt16 {
-        switch self {
-        case .mosquitto: 65535
-        case .loopback: wanted
-        }
-    }
-
-    /// One for all scenarios that don't harm it.
-    var shared: any BrokerUnderTest {
-        get async throws {
-            switch self {
-            case .mosquitto: try await Mosquitto.shared
-            case .loopback: try await Loopback.shared
-            }
-        }
-    }
-
-    /// One for scenarios that break no TLS connection while data is on its way.
-    ///
-    /// mosquitto 2.0.11 leaves OpenSSL's error of such an end in its queue ("application data after close notify")
-    /// and takes it for one of the next connection that it reads from, which it closes: large transfers by others
-    /// are hit.
-    var peaceful: any BrokerUnderTest {
-        get async throws {
-            switch self {
-            case .mosquitto: try await Mosquitto.peaceful
-            case .loopback: try await Loopback.shared
-            }
-        }
-    }
-
-    /// One for one scenario.
-    func launch(_ doors: [Door] = Door.open) async throws -> any BrokerUnderTest {
-        switch self {
-        // Without a TCP listener mosquitto 2.0 doesn't start.
-        case .mosquitto: try await Mosquitto(doors: Array(Set(doors + [Door(transport: .tcp)])))
-        case .loopback: try await Loopback(doors: doors)
-        }
-    }
-}
-
 /// One cell of the matrix: a broker, a way to it, a version of MQTT.
 struct Scenario: Sendable, CustomTestStringConvertible {
     var kind: BrokerKind
     var transport: Transport
     var version: ProtocolVersion
 
-    static let matrix = brokers.flatMap { kind in
+    static let matrix = BrokerKind.underTest.flatMap { kind in
         Transport.allCases.flatMap { transport in
-            [ProtocolVersion.v3_1_1, .v5].map {
+            kind.capabilities.versions.map {
                 Scenario(kind: kind, transport: transport, version: $0)
             }
         }
     }
     /// Where the version plays no part.
-    static let transports = matrix.filter { $0.version == .v5 }
+    static let transports = matrix.filter(\.isNewest)
     static let encrypted = transports.filter { $0.transport.isEncrypted }
+    static let webSockets = transports.filter { $0.transport.isWebSocket }
     /// For what costs much: the plainest way and the deepest.
     static let extremes = matrix.filter {
-        $0.transport == .tcp || $0.transport == .webSocketSecure && $0.version == .v5
+        $0.transport == .tcp || $0.transport == .webSocketSecure && $0.isNewest
     }
 
-    private static var brokers: [BrokerKind] { BrokerKind.allCases.filter(\.isAvailable) }
+    private var isNewest: Bool { version == kind.capabilities.versions.last }
 
     var testDescription: String {
         "\(kind.rawValue), \(transport.rawValue), MQTT \(version == .v5 ? "5.0" : "3.1.1")"
@@ -155,9 +109,18 @@ struct Scenario: Sendable, CustomTestStringConvertible {
         _ broker: any BrokerUnderTest, _ access: Door.Access = .open, host: String = "127.0.0.1",
         through relay: Relay? = nil
     ) throws -> ConnectionProfile {
-        let port = try relay?.port ?? broker.port(Door(transport: transport, access: access))
-        return try transport.profile(
+        let capabilities = kind.capabilities
+        let isOpen = access == .open || access == .password && capabilities.wantsPassword
+        let door = Door(transport: transport, access: isOpen ? .open : access)
+        let port = try relay?.port ?? broker.port(door)
+        var profile = try transport.profile(
             host: host, port: Int(port), TLSOptions(trust: .file(broker.certificates.authority)))
+        profile.webSocket?.path = capabilities.webSocketPath
+        if access == .open, capabilities.wantsPassword {
+            profile.userName = Credentials.userName
+            profile.password = Array(Credentials.password.utf8)
+        }
+        return profile
     }
 
     /// A client of the shared broker.
@@ -187,6 +150,22 @@ struct Scenario: Sendable, CustomTestStringConvertible {
         let client = client(try profile(broker))
         try await client.connectInTime()
         return client
+    }
+}
+
+extension [Scenario] {
+    /// Those whose broker can do what a scenario needs; says of the others why not.
+    func able(
+        _ needs: BrokerCapabilities.Need..., file: StaticString = #fileID, line: Int = #line
+    ) -> [Scenario] {
+        filter { scenario in
+            let lacks = needs.compactMap { scenario.kind.capabilities.lacks[$0] }
+            guard let lack = lacks.first(where: { $0.applies(scenario) }) else { return true }
+            print(
+                "SKIPPED at \(file):\(line): \(scenario.testDescription): \(scenario.kind.rawValue) \(lack.reason)"
+            )
+            return false
+        }
     }
 }
 

@@ -19,11 +19,11 @@ final class Supervisor: Sendable {
         pid=
         while read command; do
             if [ -n "$pid" ]; then wait $pid 2>/dev/null; fi
-            "$0" -c "$1/mosquitto.conf" </dev/null >>"$1/output" 2>&1 &
+            setsid /bin/bash "$1/start" </dev/null >"$1/output" 2>&1 &
             pid=$!
             echo $pid
         done
-        if [ -n "$pid" ]; then kill -9 $pid 2>/dev/null; wait $pid 2>/dev/null; fi
+        if [ -n "$pid" ]; then kill -9 -- -$pid $pid 2>/dev/null; wait $pid 2>/dev/null; fi
         rm -rf "$1"
         """
 
@@ -31,7 +31,9 @@ final class Supervisor: Sendable {
     private let channel: Int32
     private let shell: pid_t
 
-    init(executable: String, directory: String, maximumTLSVersion: String?) throws {
+    /// - Parameter directory: the broker's own, which goes with the broker; the script `start` in it starts one, in a
+    ///   process group of its own.
+    init(directory: String) throws {
         var ends: [Int32] = [-1, -1]
         // Closed by exec from the start: a broker started meanwhile must not hold it open.
         guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | O_CLOEXEC, 0, &ends) == 0 else {
@@ -39,24 +41,9 @@ final class Supervisor: Sendable {
         }
         channel = ends[0]
         defer { close(ends[1]) }
-        var environment = ProcessInfo.processInfo.environment
-        if let maximumTLSVersion {
-            let path = directory + "/openssl.cnf"
-            let text = """
-                openssl_conf = init
-                [init]
-                ssl_conf = modules
-                [modules]
-                system_default = limits
-                [limits]
-                MaxProtocol = \(maximumTLSVersion)
-
-                """
-            try text.write(toFile: path, atomically: false, encoding: .utf8)
-            environment["OPENSSL_CONF"] = path
-        }
         shell = try Self.spawn(
-            ["/bin/bash", "-c", Self.script, executable, directory], environment, channel: ends[1])
+            ["/bin/bash", "-c", Self.script, "supervisor", directory],
+            ProcessInfo.processInfo.environment, channel: ends[1])
     }
 
     /// Its broker ends with it.

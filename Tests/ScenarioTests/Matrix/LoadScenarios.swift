@@ -40,8 +40,9 @@ struct LoadScenarios {
     func enqueued_messages_go_out_in_order_and_their_receipts_come_true(_ scenario: Scenario) async throws {
         let client = try await scenario.connected()
         let topic = Names.unique("enqueue")
-        let subscription = try await client.subscribeInTime(to: topic, qos: .exactlyOnce)
-        let receipts = try (0..<100).map { try client.enqueue("\($0)", to: topic, qos: .exactlyOnce) }
+        let highest = scenario.kind.capabilities.maximumQoS
+        let subscription = try await client.subscribeInTime(to: topic, qos: highest)
+        let receipts = try (0..<100).map { try client.enqueue("\($0)", to: topic, qos: highest) }
         for receipt in receipts {
             let outcome = try await within("a receipt") { try await receipt.outcome }
             #expect(outcome.reasonCode == .success)
@@ -69,7 +70,7 @@ struct LoadScenarios {
         let topic = Names.unique("cancel")
         let subscription = try await client.subscribeInTime(to: "\(topic)/#")
         await relay.set(.stall)
-        for qos in [QoS.atLeastOnce, .exactlyOnce] {
+        for qos in [QoS.atLeastOnce, .exactlyOnce] where qos <= scenario.kind.capabilities.maximumQoS {
             let publishing = Task {
                 _ = try await client.publish("given up", to: "\(topic)/given-up", qos: qos)
             }
@@ -151,7 +152,7 @@ struct LoadScenarios {
 
     @Test(.serialized, arguments: Scenario.extremes, [QoS.atMostOnce, .atLeastOnce])
     func a_consumer_that_starts_late_gets_what_was_promised(_ scenario: Scenario, _ qos: QoS) async throws {
-        let count = 20_000
+        let count = scenario.kind.capabilities.manyMessages
         let capacity = 500
         let topic = Names.unique("late")
         let receiver = try await scenario.connected {

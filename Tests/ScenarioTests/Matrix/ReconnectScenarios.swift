@@ -31,7 +31,7 @@ struct ReconnectScenarios {
         try await client.disconnectInTime()
     }
 
-    @Test(.serialized, arguments: Scenario.matrix)
+    @Test(.serialized, arguments: Scenario.matrix.able(.quickStart))
     func a_broker_that_dies_and_comes_back_is_found_again(_ scenario: Scenario) async throws {
         let broker = try await scenario.kind.launch([Door(transport: scenario.transport)])
         let client = scenario.client(try scenario.profile(broker))
@@ -44,7 +44,8 @@ struct ReconnectScenarios {
         try await broker.kill()
         try await events.wait(for: "connected", "interrupted", "reconnecting")
         let away = try client.enqueue("while away", to: "restart/b")
-        let waiting = Task { try await client.publish("while away too", to: "restart/c", qos: .exactlyOnce) }
+        let highest = scenario.kind.capabilities.maximumQoS
+        let waiting = Task { try await client.publish("while away too", to: "restart/c", qos: highest) }
         try await broker.restart()
         try await events.wait(
             for: "connected", "interrupted", "reconnecting", "connecting", "connected")
@@ -84,7 +85,7 @@ struct ReconnectScenarios {
     }
 
     /// Each time the connection is cut in the middle of traffic.
-    @Test(.serialized, arguments: Scenario.extremes)
+    @Test(.serialized, arguments: Scenario.extremes.able(.exactlyOnce, .answersAgain))
     func cuts_during_traffic_lose_nothing(_ scenario: Scenario) async throws {
         let broker = try await scenario.kind.shared
         let relay = try Relay(to: broker.port(Door(transport: scenario.transport)))

@@ -5,7 +5,7 @@ import Testing
 /// Request/Response through a broker (5.0, section 4.10).
 @Suite(.timeLimit(.minutes(1)))
 struct RequestScenarios {
-    @Test(.serialized, arguments: Scenario.transports)
+    @Test(.serialized, arguments: Scenario.transports.able(.version5))
     func `many requests at once get their own answers`(_ scenario: Scenario) async throws {
         let requester = try await scenario.connected()
         let responder = try await scenario.connected()
@@ -32,7 +32,7 @@ struct RequestScenarios {
         try await responder.disconnectInTime()
     }
 
-    @Test(.serialized, arguments: Scenario.transports)
+    @Test(.serialized, arguments: Scenario.transports.able(.version5))
     func `a request that nobody answers ends in time`(_ scenario: Scenario) async throws {
         let requester = try await scenario.connected()
         let responder = try await scenario.connected()
