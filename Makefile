@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint obligations format sample autobahn autobahn-quick docs
+.PHONY: help demo test lint obligations format sample autobahn autobahn-quick interop docs
 
 build_packages := libssl-dev zlib1g-dev pkg-config
 broker_packages := mosquitto mosquitto-clients
@@ -62,6 +62,12 @@ autobahn-quick: ## Run its sections 1 to 10, as `make test` does
 	@.ci/install $(build_packages)
 	swift build --product websocket-echo
 	.ci/autobahn --quick .build/debug/websocket-echo
+
+interop: ## Run the scenarios against RabbitMQ, ejabberd and amqtt too, installing them
+	@.ci/check-swift
+	@.ci/install $(build_packages)
+	swift build --build-tests $(strict)
+	.ci/interop
 
 docs: ## Build the documentation of the libraries; a warning fails
 	swift package dump-symbol-graph --minimum-access-level public >/dev/null

@@ -20,8 +20,8 @@ func program(_ name: String, _ dependencies: [Target.Dependency], path: String? 
     .executableTarget(name: name, dependencies: dependencies, path: path, swiftSettings: strict)
 }
 
-func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
-    .testTarget(name: name, dependencies: dependencies, swiftSettings: strict)
+func tests(_ name: String, _ dependencies: [Target.Dependency], exclude: [String] = []) -> Target {
+    .testTarget(name: name, dependencies: dependencies, exclude: exclude, swiftSettings: strict)
 }
 
 let package = Package(
@@ -82,7 +82,8 @@ let package = Package(
         tests("MQTTProbeTests", ["wsprobe", "MQTTProbe", "MQTTLoopback", "MQTTTraversal", "MQTTTransport"]),
         tests(
             "ScenarioTests",
-            ["MQTTTraversal", "MQTTLoopback", "MQTTTransport", "MQTTCore", "MQTTConformance"]),
+            ["MQTTTraversal", "MQTTLoopback", "MQTTTransport", "MQTTCore", "MQTTConformance"],
+            exclude: ["README.md"]),
     ],
     swiftLanguageModes: [.v6]
 )
