@@ -43,6 +43,18 @@ struct SessionOutgoingTests {
         #expect(harness.actions().isEmpty)
     }
 
+    /// What RabbitMQ 3.10 does with QoS 2, which it doesn't have.
+    @Test(arguments: ProtocolVersion.allCases)
+    func a_PUBACK_for_a_QoS_2_message_fails_it_and_frees_its_identifier(version: ProtocolVersion) {
+        var harness = SessionHarness(connected: version)
+        let token = harness.publish(qos: .exactlyOnce)
+        _ = harness.packets()
+        harness.receive(.puback(acknowledgement(1)))
+        #expect(harness.actions() == [.failed(token, .exactlyOnceNotKept)])
+        harness.reconnect(sessionPresent: version == .v5)
+        #expect(harness.packets().isEmpty)
+    }
+
     @Test(
         .mqtt5("4.4.0-2"))
     func failing_puback_ends_the_message() {

@@ -209,9 +209,13 @@ extension ClientSession {
     // MARK: Answers
 
     mutating func receivePuback(_ answer: Acknowledgement, into output: inout SessionOutput) {
-        // A late second answer may meet another message under the same identifier: both are passed over.
-        guard session.outgoing.stage(of: answer.packetIdentifier) == .awaitingPuback else { return }
-        complete(answer, into: &output)
+        switch session.outgoing.stage(of: answer.packetIdentifier) {
+        case .awaitingPuback: complete(answer, into: &output)
+        // RabbitMQ 3.10 does this; who waits for PUBREC waits for ever.
+        case .awaitingPubrec: complete(answer, failing: .exactlyOnceNotKept, into: &output)
+        // A late second answer.
+        case .awaitingPubcomp, nil: break
+        }
     }
 
     mutating func receivePubrec(_ answer: Acknowledgement, into output: inout SessionOutput) {
@@ -252,7 +256,9 @@ extension ClientSession {
         }
     }
 
-    private mutating func complete(_ answer: Acknowledgement, into output: inout SessionOutput) {
+    private mutating func complete(
+        _ answer: Acknowledgement, failing error: SessionError? = nil, into output: inout SessionOutput
+    ) {
         let identifier = answer.packetIdentifier
         skipResending(identifier)
         guard let message = session.outgoing.remove(identifier) else { return }
@@ -261,7 +267,9 @@ extension ClientSession {
         if message.connection == connection.number { connection.finished(message.publish.qos) }
         _ = persist(.outgoingCompleted(identifier), into: &output)
         if let token = message.token {
-            output.actions.append(.published(token, answer.reasonCode, answer.properties))
+            output.actions.append(
+                error.map { .failed(token, $0) }
+                    ?? .published(token, answer.reasonCode, answer.properties))
         }
     }
 

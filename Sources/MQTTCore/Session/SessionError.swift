@@ -8,6 +8,9 @@ package enum SessionError: Error, Sendable, Hashable {
     case connectionLost
     /// The session holding the message is gone, so its fate is unknown.
     case sessionLost
+    /// The server answered a QoS 2 message by PUBACK, which it must not [MQTT-4.3.3-8], 3.1.1: [MQTT-4.3.3-2]:
+    /// it took the message, and may deliver it more than once.
+    case exactlyOnceNotKept
     case cancelled
     /// The client has been disconnected for good.
     case disconnected

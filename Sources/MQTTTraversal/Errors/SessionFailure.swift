@@ -12,6 +12,13 @@ extension TransportError {
             case .connectionLost:
                 (.clientNotConnected, .text("the connection went before the message was sent"))
             case .sessionLost: (.mqttSessionLost, .text("the session that held the message is gone"))
+            case .exactlyOnceNotKept:
+                (
+                    .mqttProtocolError,
+                    .text(
+                        "the server answered a QoS 2 message by PUBACK: it has the message, and may deliver it more than once"
+                    )
+                )
             case .cancelled: (.clientDisconnected, .text("the operation was cancelled"))
             case .disconnected: (.clientDisconnected, .none)
             case .packetTooLarge(let size, let limit):

@@ -20,6 +20,23 @@ struct NegotiationScenarios {
         try await client.disconnectInTime()
     }
 
+    @Test(.serialized, arguments: Scenario.transports)
+    func `a publish at QoS 2 ends, with a broker that has no QoS 2 too`(_ scenario: Scenario) async throws {
+        let client = try await scenario.connected()
+        let topic = Names.unique("twice")
+        if scenario.kind.capabilities.maximumQoS == .exactlyOnce {
+            try await client.publishInTime("once", to: topic, qos: .exactlyOnce)
+        } else {
+            let (error, _) = try await failure("publish") {
+                try await client.publish("once", to: topic, qos: .exactlyOnce)
+            }
+            #expect(error.code == .mqttProtocolError)
+            #expect(error.description.contains("more than once"))
+            try await client.publishInTime("goes on", to: topic, qos: .atLeastOnce)
+        }
+        try await client.disconnectInTime()
+    }
+
     @Test(.serialized, arguments: Scenario.webSockets)
     func `a WebSocket is compressed where the broker agrees to it`(_ scenario: Scenario) async throws {
         var profile = try await scenario.profile()
