@@ -119,7 +119,7 @@ public struct ServerReference: Sendable, Hashable {
                 let profile = try ConnectionProfile(url: text)
                 (host, port, url) = (profile.host, profile.port, profile)
             } else {
-                let (name, port) = try ConnectionProfile.hostAndPort(text[...])
+                let (name, port) = try URLParts.hostAndPort(text[...])
                 // Any port will do to have the host checked.
                 let profile = try ConnectionProfile.tcp(host: name, port: port ?? 1883)
                 host = profile.host
