@@ -63,7 +63,7 @@ let package = Package(
             exclude: ["mqtt-obligations.md", "check-obligations"], swiftSettings: strict),
         tests("MQTTCoreTests", ["MQTTCore", "MQTTConformance"]),
         tests("WebSocketCoreTests", ["WebSocketCore"]),
-        tests("MQTTTransportTests", ["MQTTTransport", "MQTTLoopback", "MQTTConformance"]),
+        tests("MQTTTransportTests", ["MQTTTransport", "WebSocketCore", "MQTTLoopback", "MQTTConformance"]),
         tests(
             "MQTTTraversalTests",
             ["MQTTTraversal", "MQTTLoopback", "MQTTTransport", "MQTTCore", "MQTTConformance"]),

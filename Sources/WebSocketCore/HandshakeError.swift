@@ -88,6 +88,15 @@ public enum HandshakeError: Error, Sendable, Hashable {
             webSocketVersion = head.value("Sec-WebSocket-Version")
             contentType = head.value("Content-Type")
         }
+
+        /// - Parameter body: what has come of it so far.
+        package init(status: Int, reason: String, head: HTTPHead, body: UnsafeRawBufferPointer) {
+            self.init(status: status, reason: reason, head: head)
+            var beginning = RefusalBody(of: head, status: status)
+            beginning.receive(body)
+            bodyExcerpt = beginning.excerpt
+            bodyCoding = beginning.coding
+        }
     }
 
     init(_ error: HTTPHeadError) {

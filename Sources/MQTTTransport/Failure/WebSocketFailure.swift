@@ -91,7 +91,7 @@ extension TransportError {
         }
     }
 
-    private static func answer(_ refusal: HandshakeError.Refusal) -> HTTPAnswer {
+    static func answer(_ refusal: HandshakeError.Refusal) -> HTTPAnswer {
         var answer = HTTPAnswer(status: refusal.status, reason: Evidence.printable(refusal.reason))
         answer.location = refusal.location.map { Evidence.printable(Redirect.withoutUserInformation($0)) }
         let challenges = refusal.status == 407 ? refusal.proxyAuthenticate : refusal.wwwAuthenticate

@@ -62,6 +62,14 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         UInt16(storage[2]) << 8 | UInt16(storage[3])
     }
 
+    /// The address itself, in network order.
+    var bytes: [UInt8] {
+        switch family {
+        case .ipv4: Array(storage[4..<8])
+        case .ipv6: Array(storage[8..<24])
+        }
+    }
+
     var domain: Int32 {
         switch family {
         case .ipv4: AF_INET
