@@ -135,8 +135,8 @@ package struct ProbePlan: Sendable, Hashable {
             case .tcp: try ConnectionProfile.tcp(host: options.host, port: port)
             }
         profile.deadlines = StageDeadlines(
-            resolve: options.timeout, tcp: options.timeout, tls: options.timeout,
-            webSocket: options.timeout, mqttConnect: options.timeout)
+            resolve: options.timeout, tcp: options.timeout, proxy: options.timeout,
+            tls: options.timeout, webSocket: options.timeout, mqttConnect: options.timeout)
         return profile
     }
 

@@ -32,6 +32,47 @@ extension ByteStream: EventHandler {
     }
 
     func receive(_ bytes: UnsafeMutableRawBufferPointer) {
+        if let proxyTLS {
+            proxyTLS.receive(UnsafeRawBufferPointer(bytes))
+            readProxyTLS()
+        } else {
+            receiveFromServer(bytes)
+        }
+    }
+
+    /// What came behind the proxy's reply.
+    func receiveEarly() {
+        var bytes: [UInt8] = []
+        swap(&bytes, &early)
+        if !bytes.isEmpty, !isFinished { bytes.withUnsafeMutableBytes { receiveFromServer($0) } }
+        readProxyTLS()
+        flush()
+    }
+
+    private func readProxyTLS() {
+        guard let proxyTLS else { return }
+        do throws(TransportError) {
+            while !isFinished {
+                // What was read from the socket has been copied: its buffer is free.
+                switch try proxyTLS.read(into: loop.wireBuffer) {
+                case .bytes(let count):
+                    receiveFromServer(UnsafeMutableRawBufferPointer(rebasing: loop.wireBuffer.prefix(count)))
+                case .needsMore:
+                    proxyTLS.drain(into: &wire)
+                    return
+                case .closed:
+                    proxyTLS.drain(into: &wire)
+                    return peerEnded(errno: nil)
+                }
+            }
+        } catch {
+            var error = error
+            error.stage = .proxy
+            finish(error, lingers: true)
+        }
+    }
+
+    private func receiveFromServer(_ bytes: UnsafeMutableRawBufferPointer) {
         if let tls {
             tls.receive(UnsafeRawBufferPointer(bytes))
             advanceTLS()
@@ -46,7 +87,7 @@ extension ByteStream: EventHandler {
         do throws(TransportError) {
             if !tls.isHandshakeComplete {
                 let isComplete = try tls.handshake()
-                tls.drain(into: &wire)
+                try drainTLS()
                 guard isComplete else { return }
                 passed(.tls, tls.summary)
                 startWebSocket()
@@ -58,15 +99,15 @@ extension ByteStream: EventHandler {
                 case .needsMore:
                     break reading
                 case .closed:
-                    tls.drain(into: &wire)
+                    try drainTLS()
                     return peerEnded(errno: nil)
                 }
             }
             // Reading may have produced an answer: a KeyUpdate, an alert.
-            tls.drain(into: &wire)
+            try drainTLS()
         } catch {
             // The alert that says why goes out before we leave.
-            tls.drain(into: &wire)
+            try? drainTLS()
             finish(error, lingers: true)
         }
     }

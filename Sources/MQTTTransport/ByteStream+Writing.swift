@@ -4,7 +4,7 @@ extension ByteStream {
     /// Hands `plain` to the layer below.
     func passDown() {
         if plain.isEmpty { return }
-        if tls == nil {
+        if !isEncrypted {
             if pendingBytes == 0 {
                 wire.removeAll(keepingCapacity: true)
                 wireStart = 0
@@ -21,15 +21,32 @@ extension ByteStream {
         plain.removeAll(keepingCapacity: plain.capacity <= Self.keptCapacity)
     }
 
+    /// Whether a layer of TLS stands between MQTT or WebSocket and the socket.
+    var isEncrypted: Bool { tls != nil || proxyTLS != nil }
+
     func encrypt(_ bytes: UnsafeRawBufferPointer) {
-        guard let tls else { return }
+        guard let outermost = tls ?? proxyTLS else { return }
         do throws(TransportError) {
-            try tls.write(bytes)
-            tls.drain(into: &wire)
+            try outermost.write(bytes)
+            try drainTLS()
         } catch {
             // Not at once: the owner is inside `send`, with its buffer lent to us.
             loop.flushAtEndOfTurn { [self] in finish(error, lingers: true) }
         }
+    }
+
+    /// Moves what TLS has to say on to the socket, inside the proxy's where there is one.
+    func drainTLS() throws(TransportError) {
+        guard let proxyTLS else {
+            tls?.drain(into: &wire)
+            return
+        }
+        if let tls {
+            var records: [UInt8] = []
+            tls.drain(into: &records)
+            try proxyTLS.write(records)
+        }
+        proxyTLS.drain(into: &wire)
     }
 
     func scheduleFlushIfPending() {
@@ -97,10 +114,11 @@ extension ByteStream {
     func shutDownWriting() {
         if isWritingShutDown { return }
         isWritingShutDown = true
-        if let tls {
-            tls.close()
-            tls.drain(into: &wire)
-        }
+        tls?.close()
+        // A TLS to the proxy that is broken carries no last words.
+        try? drainTLS()
+        proxyTLS?.close()
+        proxyTLS?.drain(into: &wire)
     }
 
     /// Tells the owner, and ends the connection.

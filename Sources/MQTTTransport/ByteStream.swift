@@ -50,6 +50,10 @@ package final class ByteStream {
     package let peer: String
 
     let descriptor: Int32
+    /// TLS to a proxy, below everything else.
+    let proxyTLS: TLSStage?
+    /// What the server sent before there was a stream.
+    var early: [UInt8]
     var phase = Phase.establishing
     let tls: TLSStage?
     var webSocket: WebSocketStage?
@@ -81,8 +85,9 @@ package final class ByteStream {
     /// Takes over a connected descriptor.
     ///
     /// - Throws: `TransportError` at stage `local`; the descriptor is then still the caller's.
-    package init(
-        loop: EventLoop, descriptor: Int32, peer: String, role: Role, tlsContext: TLSContext?
+    init(
+        loop: EventLoop, descriptor: Int32, peer: String, role: Role, tlsContext: TLSContext?,
+        tunnel: ProxyTunnel?
     ) throws(TransportError) {
         let tls: TLSStage?
         let webSocket: WebSocketStage?
@@ -107,8 +112,17 @@ package final class ByteStream {
         pingTimer = DeadlineTimer(on: loop)
         self.descriptor = descriptor
         self.peer = peer
+        proxyTLS = tunnel?.tls
+        early = tunnel?.early ?? []
         self.tls = tls
         self.webSocket = webSocket
+    }
+
+    package convenience init(
+        loop: EventLoop, descriptor: Int32, peer: String, role: Role, tlsContext: TLSContext?
+    ) throws(TransportError) {
+        try self.init(
+            loop: loop, descriptor: descriptor, peer: peer, role: role, tlsContext: tlsContext, tunnel: nil)
     }
 
     /// Never started, or its loop has ended.
@@ -127,6 +141,8 @@ package final class ByteStream {
         }
         if case .establishing = phase, tls == nil, webSocket == nil { phase = .open }
         flush()
+        // Not at once: where there is no layer, the owner isn't there yet.
+        if proxyTLS != nil || !early.isEmpty { loop.flushAtEndOfTurn { [self] in receiveEarly() } }
     }
 
     /// Whether MQTT can be sent.
@@ -178,11 +194,11 @@ package final class ByteStream {
             packetEnds.removeAll(keepingCapacity: packetEnds.capacity <= Self.keptCapacity)
         }
         guard isOpen, !bytes.isEmpty else { return }
-        if webSocket == nil, tls == nil, pendingBytes == 0 {
+        if webSocket == nil, !isEncrypted, pendingBytes == 0 {
             wire.removeAll(keepingCapacity: true)
             wireStart = 0
             swap(&wire, &bytes)
-        } else if webSocket == nil, tls == nil {
+        } else if webSocket == nil, !isEncrypted {
             wire.append(contentsOf: bytes)
         } else if webSocket == nil {
             bytes.withUnsafeBytes { encrypt($0) }

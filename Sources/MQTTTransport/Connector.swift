@@ -1,30 +1,34 @@
-internal import Glibc
-
-/// One attempt along one route: resolve, TCP, TLS, WebSocket, each under its deadline and each observed. Where
+/// One attempt along one route: resolve, TCP, proxy, TLS, WebSocket, each under its deadline and each observed. Where
 /// the server redirects and the profile's policy allows it, the same again along the route to there.
 ///
 /// Used once, on its loop. It calls `completion` exactly once, unless it is cancelled first.
 package final class Connector {
-    private enum State {
+    enum State {
         case idle
         /// The context of TLS is being made.
         case preparing
         case resolving
+        /// The proxy has these addresses and wants to be told the server's.
+        case resolvingServer(proxy: [SocketAddress])
         case connecting(TCPAttempt, remaining: [SocketAddress], failures: [TransportError])
+        case tunnelling(ProxyAttempt)
         case establishing(ByteStream, remainingStages: [ConnectionStage])
         case done
     }
 
-    private let loop: EventLoop
+    let loop: EventLoop
     /// The route that is being taken, or was.
     package private(set) var route: Route
     private var trail: RedirectTrail
     private var tls: (options: TLSOptions.OfContext, context: TLSContext)?
+    let proxyTLSContext: TLSContext?
     private let resolver: Resolver
     private let observe: (StageObservation) -> Void
     private let completion: (Result<ByteStream, TransportError>) -> Void
 
-    private var state = State.idle
+    var state = State.idle
+    /// The server's that are still to be tried, where the proxy wants to be told them.
+    var serverAddresses: [SocketAddress] = []
     private var stage = ConnectionStage.resolve
     private var stageStart: ContinuousClock.Instant
     private var timer: EventLoop.TimerIdentifier?
@@ -33,9 +37,11 @@ package final class Connector {
 
     /// - Parameters:
     ///   - tlsContext: made for the route's TLS options; made here where nil and the route has TLS.
+    ///   - proxyTLSContext: present exactly when the route has TLS to a proxy.
     ///   - observe: hears of each stage once, passed or failed.
     package init(
-        loop: EventLoop, route: Route, tlsContext: TLSContext?, resolver: Resolver = .system,
+        loop: EventLoop, route: Route, tlsContext: TLSContext?, proxyTLSContext: TLSContext? = nil,
+        resolver: Resolver = .system,
         observe: @escaping (StageObservation) -> Void,
         completion: @escaping (Result<ByteStream, TransportError>) -> Void
     ) {
@@ -43,6 +49,7 @@ package final class Connector {
         self.route = route
         trail = RedirectTrail(from: route)
         tls = route.tls.flatMap { options in tlsContext.map { (options.ofContext, $0) } }
+        self.proxyTLSContext = proxyTLSContext
         self.resolver = resolver
         self.observe = observe
         self.completion = completion
@@ -81,28 +88,41 @@ package final class Connector {
 
     private func resolve() {
         state = .resolving
+        serverAddresses = []
         begin(.resolve, deadline: route.deadlines.resolve) { connector in
-            connector.fail(
+            connector.resolveFailed(
                 TransportError(
-                    stage: .resolve, code: .dnsTimeout, hop: connector.route.host,
+                    stage: .resolve, code: .dnsTimeout, hop: connector.lookedUp.host,
                     evidence: .deadline(connector.route.deadlines.resolve)))
         }
-        if let literal = SocketAddress(literal: route.host, port: route.port) {
+        lookUp()
+    }
+
+    private func lookUp() {
+        let (host, port) = lookedUp
+        if let literal = SocketAddress(literal: host, port: port) {
             resolved(.success([literal]))
             return
         }
         let bound = LoopBound(self, on: loop)
-        resolver.resolve(route.host, port: route.port) { answer in
+        resolver.resolve(host, port: port) { answer in
             bound.execute { $0.resolved(answer) }
         }
+    }
+
+    /// Whose address is needed now.
+    private var lookedUp: (host: String, port: UInt16) {
+        if case .resolvingServer = state { return (route.host, route.port) }
+        return route.firstHop
     }
 
     /// Ends the attempt without a word.
     package func cancel() {
         endTimers()
         switch state {
-        case .idle, .preparing, .resolving, .done: break
+        case .idle, .preparing, .resolving, .resolvingServer, .done: break
         case .connecting(let attempt, _, _): attempt.cancel()
+        case .tunnelling(let attempt): attempt.cancel()
         case .establishing(let stream, _):
             stream.delegate = nil
             stream.abort(nil)
@@ -111,13 +131,27 @@ package final class Connector {
     }
 
     private func resolved(_ answer: Resolver.Answer) {
-        guard case .resolving = state else { return }
-        switch answer {
-        case .failure(let error): fail(error)
-        case .success(let addresses):
-            pass(detail: addresses.map(\.host).joined(separator: ", "))
-            connect(to: addresses[...], failures: [])
+        switch (state, answer) {
+        case (.resolving, .failure(let error)), (.resolvingServer, .failure(let error)):
+            resolveFailed(error)
+        case (.resolving, .success(let addresses)) where route.proxy?.needsAddress == true:
+            state = .resolvingServer(proxy: addresses)
+            lookUp()
+        case (.resolving, .success(let addresses)): connect(toResolved: addresses)
+        case (.resolvingServer(let proxy), .success(let addresses)):
+            serverAddresses = addresses
+            connect(toResolved: proxy)
+        default: break
         }
+    }
+
+    private func resolveFailed(_ error: TransportError) {
+        if case .resolving = state, route.proxy != nil { fail(error.atProxy) } else { fail(error) }
+    }
+
+    private func connect(toResolved addresses: [SocketAddress]) {
+        pass(detail: addresses.map(\.host).joined(separator: ", "))
+        connect(to: addresses[...], failures: [])
     }
 
     /// Tries the addresses in turn; each has the stage's whole deadline.
@@ -156,15 +190,24 @@ package final class Connector {
     }
 
     private func failTCP(_ failures: [TransportError]) {
-        fail(failures.count == 1 ? failures[0] : TransportError(addresses: failures, host: route.host))
+        let error =
+            failures.count == 1
+            ? failures[0] : TransportError(addresses: failures, host: route.firstHop.host)
+        fail(route.proxy == nil ? error : error.atProxy)
     }
 
     private func connected(_ descriptor: Int32, _ address: SocketAddress) {
         pass(detail: address.description)
+        if let proxy = route.proxy { return tunnel(through: proxy, at: address, descriptor) }
+        establish(descriptor, peer: address.description)
+    }
+
+    /// The layers that end at the server.
+    func establish(_ descriptor: Int32, peer: String, tunnel: ProxyTunnel? = nil) {
         do throws(TransportError) {
             let stream = try ByteStream(
-                loop: loop, descriptor: descriptor, peer: address.description, role: .client(route),
-                tlsContext: tls?.context)
+                loop: loop, descriptor: descriptor, peer: peer, role: .client(route),
+                tlsContext: tls?.context, tunnel: tunnel)
             stream.delegate = self
             let remaining = route.stages.filter { $0 == .tls || $0 == .webSocket }
             state = .establishing(stream, remainingStages: remaining)
@@ -173,7 +216,7 @@ package final class Connector {
             finishIfOpen()
         } catch {
             Socket.close(descriptor)
-            // TCP has been observed already: what fails now is the preparation of the next layer.
+            // What is below has been observed already: what fails now is the preparation of the next layer.
             stage = error.stage
             stageStart = loop.now
             fail(error)
@@ -235,7 +278,7 @@ package final class Connector {
 
     // MARK: Stages
 
-    private func begin(
+    func begin(
         _ stage: ConnectionStage, deadline: Duration, _ expired: @escaping (Connector) -> Void
     ) {
         self.stage = stage
@@ -258,14 +301,14 @@ package final class Connector {
         redirectTimer = nil
     }
 
-    private func pass(detail: String) {
+    func pass(detail: String) {
         endStage()
         observe(
             StageObservation(
                 stage: stage, outcome: .passed, started: stageStart, ended: loop.now, detail: detail))
     }
 
-    private func fail(_ error: TransportError) {
+    func fail(_ error: TransportError) {
         if case .done = state { return }
         cancel()
         report(error)
@@ -301,75 +344,6 @@ extension Connector: ByteStreamDelegate {
             redirected(answer, from: stream)
         } else {
             report(error)
-        }
-    }
-}
-
-/// A non-blocking connect to one address.
-private final class TCPAttempt: EventHandler {
-    private let loop: EventLoop
-    private let address: SocketAddress
-    private var completion: ((Result<Int32, TransportError>) -> Void)?
-    private var descriptor: Int32 = -1
-
-    init(
-        loop: EventLoop, address: SocketAddress, completion: @escaping (Result<Int32, TransportError>) -> Void
-    ) {
-        self.loop = loop
-        self.address = address
-        self.completion = completion
-    }
-
-    /// Its loop has ended.
-    deinit {
-        if descriptor >= 0 { Socket.close(descriptor) }
-    }
-
-    func start() {
-        switch Socket.make(address.domain) {
-        case .failure(let error): return finish(errno: error.number)
-        case .success(let descriptor): self.descriptor = descriptor
-        }
-        switch Socket.connect(descriptor, to: address) {
-        case .connected: finish(errno: 0)
-        case .inProgress: loop.register(descriptor, handler: self, writable: true)
-        case .failed(let number): finish(errno: number)
-        }
-    }
-
-    func cancel() {
-        completion = nil
-        if descriptor >= 0 {
-            loop.unregister(descriptor)
-            Socket.close(descriptor)
-            descriptor = -1
-        }
-    }
-
-    func readable() {}
-
-    func loopEnded() {
-        cancel()
-    }
-
-    func writable() {
-        finish(errno: Socket.pendingError(descriptor))
-    }
-
-    private func finish(errno number: Int32) {
-        guard let completion else { return }
-        self.completion = nil
-        if number == 0 {
-            loop.unregister(descriptor)
-            let connected = descriptor
-            descriptor = -1
-            completion(.success(connected))
-        } else {
-            let error = TransportError(
-                stage: .tcp, code: Socket.code(forConnect: number), hop: address.description,
-                evidence: .errno(number))
-            cancel()
-            completion(.failure(error))
         }
     }
 }

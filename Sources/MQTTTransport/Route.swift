@@ -5,6 +5,7 @@ package struct Route: Sendable, Hashable {
     package let port: UInt16
     package let tls: TLSOptions?
     package let webSocket: WebSocketOptions?
+    package let proxy: Proxy?
     package let deadlines: StageDeadlines
     /// Whether its host may see what only the profile's host is meant to see.
     package let receivesCredentials: Bool
@@ -19,6 +20,7 @@ package struct Route: Sendable, Hashable {
             tls?.applicationProtocols = ["http/1.1"]
         }
         self.tls = tls
+        proxy = profile.proxy
         deadlines = profile.deadlines
         receivesCredentials = true
     }
@@ -42,22 +44,31 @@ package struct Route: Sendable, Hashable {
         } else {
             tls = nil
         }
+        proxy = original.proxy
         deadlines = original.deadlines
         self.receivesCredentials = receivesCredentials
     }
 
     /// The stages that this route takes, in order.
     package var stages: [ConnectionStage] {
-        [.resolve, .tcp] + (tls == nil ? [] : [.tls]) + (webSocket == nil ? [] : [.webSocket]) + [
-            .mqttConnect
-        ]
+        [.resolve, .tcp] + (proxy == nil ? [] : [.proxy]) + (tls == nil ? [] : [.tls])
+            + (webSocket == nil ? [] : [.webSocket]) + [.mqttConnect]
     }
+
+    /// Whom TCP connects to.
+    var firstHop: (host: String, port: UInt16) { proxy.map { ($0.host, $0.port) } ?? (host, port) }
+
+    /// The server as its proxy is told of it.
+    var target: String { authority(host, port) }
 
     /// The URL of a WebSocket route, as it may be printed.
     var url: String { "\(tls == nil ? "ws" : "wss")://\(hostField)\(webSocket?.shownPath ?? "")" }
 
     /// How long its stages may take together, up to the open byte stream.
-    var deadline: Duration { deadlines.resolve + deadlines.tcp + deadlines.tls + deadlines.webSocket }
+    var deadline: Duration {
+        deadlines.resolve + deadlines.tcp + (proxy == nil ? .zero : deadlines.proxy) + deadlines.tls
+            + deadlines.webSocket
+    }
 
     /// Whom TLS asks for and verifies.
     package var serverName: String { tls?.serverName ?? host }

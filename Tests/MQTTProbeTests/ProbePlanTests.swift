@@ -80,7 +80,8 @@ struct ProbePlanTests {
             ])
         #expect(plan.version == .v3_1_1)
         let deadlines = StageDeadlines(
-            resolve: .seconds(3), tcp: .seconds(3), tls: .seconds(3), webSocket: .seconds(3),
+            resolve: .seconds(3), tcp: .seconds(3), proxy: .seconds(3), tls: .seconds(3),
+            webSocket: .seconds(3),
             mqttConnect: .seconds(3))
         #expect(plan.attempts.allSatisfy { $0.profile.deadlines == deadlines })
     }

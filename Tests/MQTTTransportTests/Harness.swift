@@ -82,10 +82,11 @@ final class TestClient: Sendable {
         loop: EventLoop, profile: ConnectionProfile, resolver: Resolver, react: @escaping Reaction
     ) throws {
         let route = Route(profile)
-        let context = try route.tls.map { try TLSContext(client: $0) }
+        let contexts = try TLSContexts(for: profile)
         owner = LoopBound(
             Owner(
-                loop: loop, route: route, context: context, resolver: resolver, watched: watched, react: react
+                loop: loop, route: route, contexts: contexts, resolver: resolver, watched: watched,
+                react: react
             ),
             on: loop)
         owner.execute { $0.start() }
@@ -129,7 +130,7 @@ final class TestClient: Sendable {
     private final class Owner: ByteStreamDelegate {
         let loop: EventLoop
         let route: Route
-        let context: TLSContext?
+        let contexts: TLSContexts
         let resolver: Resolver
         let watched: Watched<State>
         let react: Reaction
@@ -137,12 +138,12 @@ final class TestClient: Sendable {
         var stream: ByteStream?
 
         init(
-            loop: EventLoop, route: Route, context: TLSContext?, resolver: Resolver,
+            loop: EventLoop, route: Route, contexts: TLSContexts, resolver: Resolver,
             watched: Watched<State>, react: @escaping Reaction
         ) {
             self.loop = loop
             self.route = route
-            self.context = context
+            self.contexts = contexts
             self.resolver = resolver
             self.watched = watched
             self.react = react
@@ -150,7 +151,8 @@ final class TestClient: Sendable {
 
         func start() {
             let connector = Connector(
-                loop: loop, route: route, tlsContext: context, resolver: resolver,
+                loop: loop, route: route, tlsContext: contexts.server, proxyTLSContext: contexts.proxy,
+                resolver: resolver,
                 observe: { [watched] observation in watched.update { $0.observations.append(observation) } },
                 completion: { [unowned self] result in completed(result) })
             self.connector = connector

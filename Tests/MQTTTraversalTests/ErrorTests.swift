@@ -40,6 +40,19 @@ import Testing
         #expect(advice.text.contains("login page"))
     }
 
+    @Test(arguments: [FailureCode.tcpClosed, .tcpReset, .tlsUntrusted, .tlsTimeout])
+    func `what fails between us and the proxy is the proxy's`(code: FailureCode) {
+        let advice = FailureAdvice(code: code, stage: .proxy)
+        #expect(advice.fault == .proxy)
+        #expect(advice.text.contains("proxy"))
+    }
+
+    @Test(arguments: [FailureCode.proxyAuthFailed, .proxyAuthRequired, .proxySOCKSMethod])
+    func `a login at a proxy isn't repeated`(code: FailureCode) {
+        let error = TransportError(stage: .proxy, code: code, evidence: .none)
+        #expect(ConnectionFailure(error) == .refusedByServer)
+    }
+
     @Test(arguments: FailureCode.allCases)
     func codes_are_written_stage_dot_name(code: FailureCode) {
         let parts = code.rawValue.split(separator: ".")

@@ -213,6 +213,24 @@ struct ServerTrailTests {
         #expect(trail.present.profile.host == "b")
     }
 
+    @Test func `each server is reached through the same proxy`() throws {
+        var profile = try Self.profile()
+        profile.proxy = try Proxy(.http, host: "proxy.example")
+        let ways: [(ServerRedirection, String)] = [
+            (.sameTransport(hosts: ["b"]), "b"), (Self.everywhere, "wss://b.example/x"),
+        ]
+        for (redirection, reference) in ways {
+            var configuration = ClientConfiguration()
+            configuration.redirection = redirection
+            var trail = ServerTrail(
+                profile: profile, configuration: configuration, stableAfter: .seconds(30))
+            trail.startOver()
+            #expect(trail.step(reference) == nil)
+            #expect(trail.present.profile.host.hasPrefix("b"))
+            #expect(trail.present.profile.proxy == profile.proxy)
+        }
+    }
+
     // MARK: Credentials
 
     @Test func another_host_learns_nothing_by_default() throws {

@@ -32,6 +32,8 @@ public struct StageDeadlines: Sendable, Hashable {
     public var resolve: Duration
     /// For each address.
     public var tcp: Duration
+    /// From the connection to a proxy to its open tunnel; with TLS to the proxy, where there is one.
+    public var proxy: Duration
     public var tls: Duration
     public var webSocket: Duration
     /// From CONNECT to CONNACK.
@@ -40,11 +42,13 @@ public struct StageDeadlines: Sendable, Hashable {
     /// - Parameters: all above zero; 10 s each by default, since a stage that takes longer on a network
     ///   of today is stuck behind something.
     public init(
-        resolve: Duration = .seconds(10), tcp: Duration = .seconds(10), tls: Duration = .seconds(10),
-        webSocket: Duration = .seconds(10), mqttConnect: Duration = .seconds(10)
+        resolve: Duration = .seconds(10), tcp: Duration = .seconds(10), proxy: Duration = .seconds(10),
+        tls: Duration = .seconds(10), webSocket: Duration = .seconds(10),
+        mqttConnect: Duration = .seconds(10)
     ) {
         self.resolve = resolve
         self.tcp = tcp
+        self.proxy = proxy
         self.tls = tls
         self.webSocket = webSocket
         self.mqttConnect = mqttConnect

@@ -14,6 +14,8 @@ public struct ConnectionProfile: Sendable, Hashable {
     public var userName: String?
     /// Password for CONNECT; never part of `description`.
     public var password: [UInt8]?
+    /// Through what the broker is reached; nil for no proxy, whatever the environment says.
+    public var proxy: Proxy?
     public var deadlines: StageDeadlines
 
     /// What carries the MQTT packets.
@@ -30,13 +32,14 @@ public struct ConnectionProfile: Sendable, Hashable {
     ///   deadline isn't above zero.
     public init(
         host: String, port: Int, transport: Transport, userName: String? = nil, password: [UInt8]? = nil,
-        deadlines: StageDeadlines = StageDeadlines()
+        proxy: Proxy? = nil, deadlines: StageDeadlines = StageDeadlines()
     ) throws(ProfileError) {
         self.host = try ProfileValidation.host(host)
         self.port = try ProfileValidation.port(port)
         self.transport = transport
         self.userName = userName
         self.password = password
+        self.proxy = proxy
         self.deadlines = deadlines
         try ProfileValidation.deadlines(deadlines)
         if let tls { try ProfileValidation.tls(tls) }
@@ -174,7 +177,12 @@ extension ConnectionProfile {
 
 extension ConnectionProfile: CustomStringConvertible, CustomReflectable {
     public var customMirror: Mirror {
-        Mirror(self, children: ["host": host, "port": port, "transport": transport, "deadlines": deadlines])
+        Mirror(
+            self,
+            children: [
+                "host": host, "port": port, "transport": transport, "proxy": proxy as Any,
+                "deadlines": deadlines,
+            ])
     }
 
     /// The URL, without user name and password, and with `…` for what a query holds: it is often a signature or a token.

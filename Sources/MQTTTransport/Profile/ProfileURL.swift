@@ -90,7 +90,8 @@ enum ProfileValidation {
 
     static func deadlines(_ deadlines: StageDeadlines) throws(ProfileError) {
         let all = [
-            deadlines.resolve, deadlines.tcp, deadlines.tls, deadlines.webSocket, deadlines.mqttConnect,
+            deadlines.resolve, deadlines.tcp, deadlines.proxy, deadlines.tls, deadlines.webSocket,
+            deadlines.mqttConnect,
         ]
         guard all.allSatisfy({ $0 > .zero }) else { throw ProfileError("a deadline isn't above zero") }
     }

@@ -118,6 +118,13 @@ final class TLSStage {
         }
     }
 
+    func write(_ bytes: [UInt8]) throws(TransportError) {
+        let result = bytes.withUnsafeBytes { buffer in
+            Result { () throws(TransportError) in try write(buffer) }
+        }
+        try result.get()
+    }
+
     /// Appends what has to go to the socket.
     func drain(into wire: inout [UInt8]) {
         var data: UnsafePointer<CChar>?

@@ -99,6 +99,8 @@ struct ServerTrail {
 
     private func place(of target: RedirectionTarget) -> Place {
         var profile = target.profile
+        // The way out of this network, whoever is behind it.
+        profile.proxy = original.profile.proxy
         let isAtOriginalHost = Redirect(of: Route(profile)).isAtHost(original.profile.host)
         guard target.credentials == .sentThereToo || isAtOriginalHost else {
             return Place(

@@ -42,9 +42,10 @@ extension SessionDriver {
 
     private func startConnector() {
         let server = servers.present.profile
-        let context = server.tls?.ofContext == profile.tls?.ofContext ? tlsContext : nil
+        let context = server.tls?.ofContext == profile.tls?.ofContext ? tlsContexts?.server : nil
         let connector = Connector(
             loop: loop, route: Route(server), tlsContext: context,
+            proxyTLSContext: tlsContexts?.proxy,
             observe: { [log = configuration.log] in log?(.stage($0)) },
             completion: { [weak self] in self?.attemptEnded($0) })
         link = .attempting(connector)

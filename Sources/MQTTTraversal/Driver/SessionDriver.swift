@@ -21,7 +21,7 @@ final class SessionDriver {
     var lifecycle: ConnectionLifecycle
     var servers: ServerTrail
     var router = SubscriptionRouter()
-    var tlsContext: TLSContext?
+    var tlsContexts: TLSContexts?
     var negotiation: VersionNegotiation
     var publishes: [OperationToken: ClientInbox.PublishCompletion] = [:]
     var subscribes: [OperationToken: ClientInbox.SubscribeRequest] = [:]
@@ -107,7 +107,7 @@ final class SessionDriver {
 
     private func perform(_ operation: ClientInbox.Operation) {
         switch operation {
-        case .connect(let context, let token, let continuation): connect(context, token, continuation)
+        case .connect(let contexts, let token, let continuation): connect(contexts, token, continuation)
         case .publish(let publish, let token, let completion): self.publish(publish, token, completion)
         case .cancel(let token): cancel(token)
         case .subscribe(let request): subscribe(request)
@@ -130,10 +130,10 @@ final class SessionDriver {
     }
 
     private func connect(
-        _ context: TLSContext?, _ token: OperationToken,
+        _ contexts: TLSContexts, _ token: OperationToken,
         _ continuation: UnsafeContinuation<ConnectOutcome, any Error>
     ) {
-        if let context { tlsContext = context }
+        tlsContexts = contexts
         switch lifecycle.phase {
         case .connected:
             if let outcome { continuation.resume(returning: outcome) } else { connects[token] = continuation }

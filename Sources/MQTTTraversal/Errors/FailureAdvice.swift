@@ -18,6 +18,13 @@ package struct FailureAdvice: Sendable, Hashable {
         _ code: FailureCode, _ stage: ConnectionStage, _ reasonCode: ReasonCode?
     ) -> (MQTTError.Party, String) {
         switch code {
+        case .tcpClosed where stage == .proxy, .tcpReset where stage == .proxy:
+            (.proxy, "The proxy hung up instead of answering: check its type and port.")
+        case _ where stage == .proxy && code.prefix == "tls":
+            (
+                .proxy,
+                "TLS to the proxy itself failed: check that it speaks TLS, and the trust in the proxy's own options."
+            )
         // What a server does that speaks another protocol on that port.
         case .tcpClosed where stage != .established, .tcpReset where stage != .established:
             (
@@ -71,15 +78,26 @@ package struct FailureAdvice: Sendable, Hashable {
         case .proxyUnresolvable, .proxyRefused, .proxyTimeout:
             (
                 .proxy,
-                "The proxy itself can't be reached: check its address in the environment or the profile."
+                "The proxy itself can't be reached: check its host and port in the profile."
             )
-        case .proxyAuthRequired: (.proxy, "The proxy wants a login: add user name and password for it.")
+        case .proxyAuthRequired:
+            (
+                .proxy,
+                "The proxy wants a login: give the profile's proxy a user name and a password; NTLM and Negotiate need a helper proxy on this machine."
+            )
         case .proxyAuthFailed: (.program, "The proxy refuses the login: check user name and password for it.")
         case .proxyDeniedPort, .proxyDeniedHost:
             (.proxy, "The proxy forbids this destination: ask for it to be allowed, or try port 443.")
         case .proxyGatewayError:
             (.proxy, "The proxy can't reach the broker: check name and port, or ask the proxy's owner.")
-        case .proxyNotHTTP, .proxyReplyMalformed, .proxySOCKSMethod, .proxySOCKSReply:
+        case .proxySOCKSMethod:
+            (.proxy, "The proxy takes none of the logins offered: add user name and password for it.")
+        case .proxySOCKSReply:
+            (
+                .proxy,
+                "The proxy can't reach the broker or doesn't allow it, as its reply says: check name and port, or ask the proxy's owner."
+            )
+        case .proxyNotHTTP, .proxyReplyMalformed:
             (.proxy, "The proxy doesn't answer as one of this kind: check its type and port.")
         case .tlsTimeout:
             (

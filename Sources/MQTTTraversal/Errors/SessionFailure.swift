@@ -143,7 +143,9 @@ extension ConnectionFailure {
             .tlsInterceptedTrusted, .tlsNoTrustStore, .tlsClientCertRequired:
             self = .certificate
         case .mqttServerNotAuthentic: self = .certificate
-        case .tlsBadCredentials, .clientInvalidArgument:
+        // A login that a proxy refuses again and again may lock an account as well.
+        case .tlsBadCredentials, .clientInvalidArgument, .proxyAuthFailed, .proxyAuthRequired,
+            .proxySOCKSMethod:
             self = .refusedByServer
         default:
             self = .transient
