@@ -2,7 +2,7 @@ import Foundation
 import Glibc
 import MQTTTransport
 
-/// A shell that starts brokers when told so, and ends them when this process is gone.
+/// A shell that starts a broker or a proxy when told so, and ends it when this process is gone.
 ///
 /// It notices by the end of its standard input, which the kernel brings about however the process dies.
 final class Supervisor: Sendable {
