@@ -62,9 +62,13 @@ extension ClientSession {
     private mutating func sendNew(
         _ message: consuming Publish, token: OperationToken?, stamp: UInt64, into output: inout SessionOutput
     ) {
-        let mustFail = mustFail(message.qos, isAwaited: token != nil)
-        if let error = mustFail ? .packetIdentifiersExhausted : refusal(of: message) {
+        // One by one: chosen by `?:`, their being methods would cost a copy of the session for each message.
+        if let error = refusal(of: message) {
             if let token { output.actions.append(.failed(token, error)) }
+            return
+        }
+        if let token, mustFail(message.qos, isAwaited: true) {
+            output.actions.append(.failed(token, .packetIdentifiersExhausted))
             return
         }
         // DUP says nothing but that this very packet is sent again [MQTT-3.3.1-3].
