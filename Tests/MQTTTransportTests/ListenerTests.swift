@@ -42,8 +42,13 @@ struct ListenerTests {
                 isClosed.update { $0 = true }
             }
             _ = await isClosed.first { $0 }
-            let second = try bench.client(.tcp(host: "127.0.0.1", port: port))
-            #expect(await second.outcome()?.code == .tcpRefused)
+            // A process that another test is just spawning holds a copy until its exec: the port may listen on for
+            // that long.
+            var code: FailureCode?
+            for _ in 0..<200 where code != .tcpRefused {
+                code = await (try bench.client(.tcp(host: "127.0.0.1", port: port))).outcome()?.code
+            }
+            #expect(code == .tcpRefused)
             write(descriptors[0], "x", 1)
             #expect(await first.received(1) == [0x78])
             close(descriptors[0])
@@ -72,6 +77,8 @@ struct ListenerTests {
                 var lowered = limit
                 lowered.rlim_cur = rlim_t(descriptor)
                 setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &lowered)
+                // Lower numbers that other threads have given back since.
+                while dup(descriptor) >= 0 {}
                 var peer = sockaddr_in()
                 peer.sin_family = sa_family_t(AF_INET)
                 peer.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
