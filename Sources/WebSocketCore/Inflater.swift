@@ -114,6 +114,8 @@ struct Inflater: ~Copyable, @unchecked Sendable {
             isAfterFinalBlock = true
             inflateResetKeep(stream)
         case Z_MEM_ERROR:
+            // The window, 32 KiB at most, couldn't be had: where Swift's own allocations end the process too. No
+            // input of the peer's asks for more.
             preconditionFailure("zlib is out of memory")
         default:
             error = .compressedDataInvalid(
