@@ -276,7 +276,7 @@ struct ConnectionProfileTests {
 
     @Test(arguments: [
         StageDeadlines(resolve: .zero), StageDeadlines(tcp: .seconds(-1)), StageDeadlines(tls: .zero),
-        StageDeadlines(webSocket: .zero), StageDeadlines(mqttConnect: .zero),
+        StageDeadlines(proxy: .zero), StageDeadlines(webSocket: .zero), StageDeadlines(mqttConnect: .zero),
     ])
     func a_deadline_is_above_zero(_ deadlines: StageDeadlines) {
         #expect(throws: ProfileError.self) {
