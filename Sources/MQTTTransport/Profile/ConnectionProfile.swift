@@ -75,66 +75,6 @@ public struct ConnectionProfile: Sendable, Hashable {
     }
 }
 
-/// Options of TLS. The chain and the name are verified unless `verification` says otherwise in words.
-public struct TLSOptions: Sendable, Hashable {
-    public var verification: Verification
-    /// Whom to trust.
-    public var trust: Trust
-    /// A client certificate, where the server asks for one.
-    public var identity: Identity?
-    /// The name to ask for and to verify, where it isn't the profile's host.
-    public var serverName: String?
-    /// Protocols to offer (ALPN), in order. Secure WebSocket offers `http/1.1` where this is empty.
-    public var applicationProtocols: [String]
-    public var minimumVersion: Version
-
-    public enum Verification: Sendable, Hashable {
-        /// The chain leads to a trusted CA and the certificate is for this host.
-        case full
-        /// Anybody in between can read and change everything. For experiments only.
-        case disabledAndOpenToInterception
-    }
-
-    public enum Trust: Sendable, Hashable {
-        /// The system's store (`SSL_CERT_FILE` and `SSL_CERT_DIR` are honoured).
-        case system
-        /// The CAs in this PEM file, and no others.
-        case file(String)
-        /// The CAs in this PEM text, and no others.
-        case pem([UInt8])
-    }
-
-    /// A certificate chain and its private key, both PEM files.
-    public struct Identity: Sendable, Hashable {
-        public var certificateFile: String
-        public var privateKeyFile: String
-
-        public init(certificateFile: String, privateKeyFile: String) {
-            self.certificateFile = certificateFile
-            self.privateKeyFile = privateKeyFile
-        }
-    }
-
-    public enum Version: Sendable, Hashable {
-        // swift-format-ignore: AlwaysUseLowerCamelCase
-        case v1_2
-        // swift-format-ignore: AlwaysUseLowerCamelCase
-        case v1_3
-    }
-
-    public init(
-        verification: Verification = .full, trust: Trust = .system, identity: Identity? = nil,
-        serverName: String? = nil, applicationProtocols: [String] = [], minimumVersion: Version = .v1_2
-    ) {
-        self.verification = verification
-        self.trust = trust
-        self.identity = identity
-        self.serverName = serverName
-        self.applicationProtocols = applicationProtocols
-        self.minimumVersion = minimumVersion
-    }
-}
-
 extension ConnectionProfile {
     /// The TLS options of an encrypted transport; setting them on a plaintext one changes nothing.
     public var tls: TLSOptions? {
