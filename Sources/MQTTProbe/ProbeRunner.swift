@@ -54,9 +54,9 @@ package struct ProbeRunner: Sendable {
             reconnect: .never,
             log: { event in
                 switch event {
-                case .stage(let observation): record.withLock { $0.observations.append(observation) }
-                case .credentialsInPlaintext, .triesVersion, .triesServer, .unmatchedMessage, .lateResponse,
-                    .replyFailed:
+                case .stage(let observation, _): record.withLock { $0.observations.append(observation) }
+                case .credentialsInPlaintext, .triesVersion, .triesServer, .routeMemoryProblem,
+                    .unmatchedMessage, .lateResponse, .replyFailed:
                     break
                 }
             })

@@ -25,7 +25,7 @@ extension Connector {
 
     private func attempt(_ proxy: Proxy, _ address: SocketAddress) -> ProxyAttempt {
         ProxyAttempt(
-            loop: loop, route: route, address: address, context: proxyTLSContext,
+            loop: loop, route: route, address: address, context: context(for: route.proxy?.tls),
             machine: machine(for: proxy)
         ) { [weak self] result in
             guard let self else {

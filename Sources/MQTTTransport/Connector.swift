@@ -5,8 +5,8 @@
 package final class Connector {
     enum State {
         case idle
-        /// The context of TLS is being made.
-        case preparing
+        /// The program is asked for its request, or contexts of TLS are being made.
+        case preparing(Task<Void, Never>)
         case resolving
         /// The proxy has these addresses and wants to be told the server's.
         case resolvingServer(proxy: [SocketAddress])
@@ -20,8 +20,8 @@ package final class Connector {
     /// The route that is being taken, or was.
     package private(set) var route: Route
     private var trail: RedirectTrail
-    private var tls: (options: TLSOptions.OfContext, context: TLSContext)?
-    let proxyTLSContext: TLSContext?
+    private let contexts: TLSContextStore
+    private let upgrade: UpgradeRequest.Hook?
     private let resolver: Resolver
     private let observe: (StageObservation) -> Void
     private let completion: (Result<ByteStream, TransportError>) -> Void
@@ -29,27 +29,28 @@ package final class Connector {
     var state = State.idle
     /// The server's that are still to be tried, where the proxy wants to be told them.
     var serverAddresses: [SocketAddress] = []
-    private var stage = ConnectionStage.resolve
+    /// Where it is, or ended.
+    package private(set) var stage = ConnectionStage.resolve
     private var stageStart: ContinuousClock.Instant
     private var timer: EventLoop.TimerIdentifier?
     /// Runs from the first redirect on: however many there are, together they may take as long as one route.
     private var redirectTimer: EventLoop.TimerIdentifier?
 
     /// - Parameters:
-    ///   - tlsContext: made for the route's TLS options; made here where nil and the route has TLS.
-    ///   - proxyTLSContext: present exactly when the route has TLS to a proxy.
+    ///   - contexts: made here where they aren't there yet.
+    ///   - upgrade: asked first, where the route has a WebSocket; not again for redirects.
     ///   - observe: hears of each stage once, passed or failed.
     package init(
-        loop: EventLoop, route: Route, tlsContext: TLSContext?, proxyTLSContext: TLSContext? = nil,
-        resolver: Resolver = .system,
+        loop: EventLoop, route: Route, contexts: TLSContextStore = TLSContextStore(),
+        upgrade: UpgradeRequest.Hook? = nil, resolver: Resolver = .system,
         observe: @escaping (StageObservation) -> Void,
         completion: @escaping (Result<ByteStream, TransportError>) -> Void
     ) {
         self.loop = loop
         self.route = route
         trail = RedirectTrail(from: route)
-        tls = route.tls.flatMap { options in tlsContext.map { (options.ofContext, $0) } }
-        self.proxyTLSContext = proxyTLSContext
+        self.contexts = contexts
+        self.upgrade = upgrade
         self.resolver = resolver
         self.observe = observe
         self.completion = completion
@@ -58,32 +59,85 @@ package final class Connector {
 
     package func start() {
         guard case .idle = state else { return }
-        prepare()
-    }
-
-    /// Has a context for the route's TLS, and goes on.
-    private func prepare() {
-        guard let options = route.tls, options.ofContext != tls?.options else { return resolve() }
-        state = .preparing
-        let bound = LoopBound(self, on: loop)
-        // Reads files, so it isn't for the loop.
-        Task {
-            let made = Result { () throws(TransportError) in try TLSContext(client: options) }
-            bound.execute { $0.prepared(made, options.ofContext) }
+        if let upgrade, let options = route.webSocket {
+            ask(upgrade, UpgradeRequest(path: options.path, headers: options.headers))
+        } else {
+            prepare()
         }
     }
 
-    private func prepared(_ made: Result<TLSContext, TransportError>, _ options: TLSOptions.OfContext) {
+    private func ask(_ upgrade: @escaping UpgradeRequest.Hook, _ request: UpgradeRequest) {
+        begin(.local, deadline: route.deadlines.preparation) { connector in
+            connector.fail(
+                TransportError(
+                    stage: .local, code: .clientHookTimeout,
+                    evidence: .text(
+                        "the program's upgrade request wasn't ready within \(connector.route.deadlines.preparation)"
+                    )))
+        }
+        let bound = LoopBound(WeakConnector(connector: self), on: loop)
+        // A deadline runs: ahead of work that has none.
+        state = .preparing(
+            Task(priority: .high) {
+                do {
+                    let answer = try await upgrade(request)
+                    bound.execute { $0.connector?.upgradeAnswered(answer) }
+                } catch {
+                    bound.execute { $0.connector?.upgradeFailed("\(error)") }
+                }
+            })
+    }
+
+    private func upgradeAnswered(_ request: UpgradeRequest) {
+        guard case .preparing = state else { return }
+        endStage()
+        do throws(ProfileError) {
+            route = try route.with(request)
+        } catch {
+            return upgradeFailed(error.description)
+        }
+        trail = RedirectTrail(from: route)
+        prepare()
+    }
+
+    private func upgradeFailed(_ reason: String) {
+        guard case .preparing = state else { return }
+        fail(
+            TransportError(
+                stage: .local, code: .clientHookFailed,
+                evidence: .text(
+                    "the program's upgrade request: \(TransportError.Evidence.printable(reason))")))
+    }
+
+    /// Has the contexts for the route's TLS, and goes on.
+    private func prepare() {
+        let needed = [route.tls, route.proxy?.tls].compactMap { $0 }
+        if needed.allSatisfy({ contexts.madeContext(for: $0) != nil }) { return resolve() }
+        let bound = LoopBound(WeakConnector(connector: self), on: loop)
+        // Reads files, so it isn't for the loop.
+        state = .preparing(
+            Task { [contexts] in
+                let made = Result { () throws(TransportError) in
+                    for options in needed { _ = try contexts.context(for: options) }
+                }
+                bound.execute { $0.connector?.prepared(made) }
+            })
+    }
+
+    private func prepared(_ made: Result<Void, TransportError>) {
         guard case .preparing = state else { return }
         switch made {
-        case .success(let context):
-            tls = (options, context)
-            resolve()
+        case .success: resolve()
         case .failure(let error):
             stage = error.stage
             stageStart = loop.now
             fail(error)
         }
+    }
+
+    /// The context for these options, which `prepare` has seen to.
+    func context(for options: TLSOptions?) -> TLSContext? {
+        options.flatMap { contexts.madeContext(for: $0) }
     }
 
     private func resolve() {
@@ -120,7 +174,8 @@ package final class Connector {
     package func cancel() {
         endTimers()
         switch state {
-        case .idle, .preparing, .resolving, .resolvingServer, .done: break
+        case .idle, .resolving, .resolvingServer, .done: break
+        case .preparing(let task): task.cancel()
         case .connecting(let attempt, _, _): attempt.cancel()
         case .tunnelling(let attempt): attempt.cancel()
         case .establishing(let stream, _):
@@ -207,7 +262,7 @@ package final class Connector {
         do throws(TransportError) {
             let stream = try ByteStream(
                 loop: loop, descriptor: descriptor, peer: peer, role: .client(route),
-                tlsContext: tls?.context, tunnel: tunnel)
+                tlsContext: context(for: route.tls), tunnel: tunnel)
             stream.delegate = self
             let remaining = route.stages.filter { $0 == .tls || $0 == .webSocket }
             state = .establishing(stream, remainingStages: remaining)
@@ -320,6 +375,11 @@ package final class Connector {
         observe(StageObservation(stage: stage, outcome: .failed(error), started: stageStart, ended: loop.now))
         completion(.failure(error))
     }
+}
+
+/// Code that hangs keeps no attempt alive.
+private struct WeakConnector {
+    weak var connector: Connector?
 }
 
 extension Connector: ByteStreamDelegate {

@@ -1,10 +1,10 @@
-/// One way to the broker, as a list of stages; a pure function of a profile, or of a route and where it was
-/// redirected to.
+/// One way to the broker, as a list of stages; a pure function of a profile with a single way, or of a route and where
+/// it was redirected to.
 package struct Route: Sendable, Hashable {
     package let host: String
     package let port: UInt16
     package let tls: TLSOptions?
-    package let webSocket: WebSocketOptions?
+    package private(set) var webSocket: WebSocketOptions?
     package let proxy: Proxy?
     package let deadlines: StageDeadlines
     /// Whether its host may see what only the profile's host is meant to see.
@@ -47,6 +47,17 @@ package struct Route: Sendable, Hashable {
         proxy = original.proxy
         deadlines = original.deadlines
         self.receivesCredentials = receivesCredentials
+    }
+
+    /// The same with a request of the program's.
+    ///
+    /// - Throws: `ProfileError` for one that can't be sent.
+    func with(_ request: UpgradeRequest) throws(ProfileError) -> Route {
+        var route = self
+        route.webSocket?.path = request.path
+        route.webSocket?.headers = request.headers
+        if let options = route.webSocket { try ProfileValidation.webSocket(options) }
+        return route
     }
 
     /// The stages that this route takes, in order.

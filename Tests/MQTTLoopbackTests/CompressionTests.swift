@@ -21,7 +21,7 @@ import Testing
         let client = MQTTClient(
             profile: profile,
             configuration: ClientConfiguration { event in
-                if case .stage(let observation) = event, observation.stage == .webSocket {
+                if case .stage(let observation, _) = event, observation.stage == .webSocket {
                     details.update { $0.append(observation.detail ?? "") }
                 }
             })

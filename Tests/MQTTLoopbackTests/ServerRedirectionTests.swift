@@ -382,25 +382,3 @@ import Testing
         return [0xE0, UInt8(2 + properties.count), code.rawValue, UInt8(properties.count)] + properties
     }
 }
-
-extension AsyncStream<ClientEvent>.Iterator {
-    /// What happens up to the next `connected`, and what that says. `sessionLost` is passed over: whether it comes
-    /// before or after is of no interest here.
-    fileprivate mutating func untilConnected() async -> (words: [String], outcome: ConnectOutcome?) {
-        var words: [String] = []
-        while let event = await next(isolation: #isolation) {
-            switch event {
-            case .idle: words.append("idle")
-            case .connecting(let attempt): words.append("connecting \(attempt)")
-            case .connected(let outcome): return (words, outcome)
-            case .interrupted(let error): words.append("interrupted \(error.code.rawValue)")
-            case .reconnecting(let attempt, _, _): words.append("reconnecting \(attempt)")
-            case .sessionLost: break
-            case .disconnected(let error):
-                words.append("disconnected \(error?.code.rawValue ?? "")")
-                return (words, nil)
-            }
-        }
-        return (words, nil)
-    }
-}

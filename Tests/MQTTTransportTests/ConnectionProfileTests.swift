@@ -63,7 +63,7 @@ struct ConnectionProfileTests {
         ("", "\"\" is no URL: it needs a scheme such as mqtts:// or wss://"),
         ("broker.example", "\"broker.example\" is no URL: it needs a scheme such as mqtts:// or wss://"),
         ("u:secret@h:1883", "\"h:1883\" is no URL: it needs a scheme such as mqtts:// or wss://"),
-        ("http://h", "the scheme \"http\" is unknown: use mqtt, mqtts, ws or wss"),
+        ("http://h", "the scheme \"http\" is unknown: use auto, mqtts, wss, mqtt or ws"),
         ("mqtt://", "the host is missing"),
         ("mqtt://u:secret@", "the host is missing"),
         ("mqtt://:1883", "the host is missing"),

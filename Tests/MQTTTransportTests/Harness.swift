@@ -82,7 +82,10 @@ final class TestClient: Sendable {
         loop: EventLoop, profile: ConnectionProfile, resolver: Resolver, react: @escaping Reaction
     ) throws {
         let route = Route(profile)
-        let contexts = try TLSContexts(for: profile)
+        let contexts = TLSContextStore()
+        for options in [profile.tls, profile.proxy?.tls].compactMap({ $0 }) {
+            _ = try contexts.context(for: options)
+        }
         owner = LoopBound(
             Owner(
                 loop: loop, route: route, contexts: contexts, resolver: resolver, watched: watched,
@@ -130,7 +133,7 @@ final class TestClient: Sendable {
     private final class Owner: ByteStreamDelegate {
         let loop: EventLoop
         let route: Route
-        let contexts: TLSContexts
+        let contexts: TLSContextStore
         let resolver: Resolver
         let watched: Watched<State>
         let react: Reaction
@@ -138,7 +141,7 @@ final class TestClient: Sendable {
         var stream: ByteStream?
 
         init(
-            loop: EventLoop, route: Route, contexts: TLSContexts, resolver: Resolver,
+            loop: EventLoop, route: Route, contexts: TLSContextStore, resolver: Resolver,
             watched: Watched<State>, react: @escaping Reaction
         ) {
             self.loop = loop
@@ -151,7 +154,7 @@ final class TestClient: Sendable {
 
         func start() {
             let connector = Connector(
-                loop: loop, route: route, tlsContext: contexts.server, proxyTLSContext: contexts.proxy,
+                loop: loop, route: route, contexts: contexts,
                 resolver: resolver,
                 observe: { [watched] observation in watched.update { $0.observations.append(observation) } },
                 completion: { [unowned self] result in completed(result) })

@@ -60,7 +60,7 @@ final class TunnelProxy: Sendable {
                 return
             }
             let connector = Connector(
-                loop: stream.loop, route: Route(profile), tlsContext: nil, observe: { _ in },
+                loop: stream.loop, route: Route(profile), observe: { _ in },
                 completion: { [unowned self] in connected($0) })
             self.connector = connector
             connector.start()

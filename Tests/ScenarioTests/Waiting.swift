@@ -243,7 +243,7 @@ struct StageRecorder: Sendable {
 
     var log: @Sendable (LogEvent) -> Void {
         { [observations] event in
-            if case .stage(let observation) = event { observations.withLock { $0.append(observation) } }
+            if case .stage(let observation, _) = event { observations.withLock { $0.append(observation) } }
         }
     }
 

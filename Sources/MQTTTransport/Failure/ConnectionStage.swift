@@ -18,7 +18,8 @@ extension ConnectionStage {
     package var timeoutCode: FailureCode {
         switch self {
         case .resolve: .dnsTimeout
-        case .local, .tcp: .tcpTimeout
+        case .local: .clientHookTimeout
+        case .tcp: .tcpTimeout
         case .proxy: .proxyTimeout
         case .tls: .tlsTimeout
         case .webSocket: .tcpSilent
@@ -29,6 +30,8 @@ extension ConnectionStage {
 
 /// How long each stage may take before it fails.
 public struct StageDeadlines: Sendable, Hashable {
+    /// For each call of the program's own code that an attempt waits for, such as a provider of credentials.
+    public var preparation: Duration
     public var resolve: Duration
     /// For each address.
     public var tcp: Duration
@@ -42,10 +45,12 @@ public struct StageDeadlines: Sendable, Hashable {
     /// - Parameters: all above zero; 10 s each by default, since a stage that takes longer on a network
     ///   of today is stuck behind something.
     public init(
-        resolve: Duration = .seconds(10), tcp: Duration = .seconds(10), proxy: Duration = .seconds(10),
+        preparation: Duration = .seconds(10), resolve: Duration = .seconds(10), tcp: Duration = .seconds(10),
+        proxy: Duration = .seconds(10),
         tls: Duration = .seconds(10), webSocket: Duration = .seconds(10),
         mqttConnect: Duration = .seconds(10)
     ) {
+        self.preparation = preparation
         self.resolve = resolve
         self.tcp = tcp
         self.proxy = proxy

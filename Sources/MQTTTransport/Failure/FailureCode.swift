@@ -129,6 +129,10 @@ public enum FailureCode: String, Sendable, Hashable, Codable, CaseIterable {
     case clientDisconnected = "client.disconnected"
     /// A bounded queue is full.
     case clientQueueFull = "client.queue_full"
+    /// The program's own code that an attempt asks first, such as a provider of credentials, has thrown.
+    case clientHookFailed = "client.hook_failed"
+    /// That code gave no answer in time.
+    case clientHookTimeout = "client.hook_timeout"
     /// The process or the machine has run out of descriptors, threads or memory.
     case clientResources = "client.resources"
 

@@ -137,7 +137,7 @@ extension TransportError.Evidence: CustomStringConvertible {
 
     /// At most 300 characters on one line, without what drives a terminal or turns the text around: peers must
     /// not do that.
-    static func printable(_ text: String) -> String {
+    package static func printable(_ text: String) -> String {
         var result = ""
         for scalar in text.unicodeScalars.prefix(300) {
             switch scalar.properties.generalCategory {

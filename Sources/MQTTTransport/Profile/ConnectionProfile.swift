@@ -7,7 +7,7 @@
 public struct ConnectionProfile: Sendable, Hashable {
     /// A host name, an IPv4 address, or an IPv6 address without brackets.
     public var host: String
-    /// 1 to 65535.
+    /// 1 to 65535. Of no meaning for `automatic`, whose rungs have ports of their own.
     public var port: UInt16
     public var transport: Transport
     /// User name for CONNECT.
@@ -24,6 +24,8 @@ public struct ConnectionProfile: Sendable, Hashable {
         case tls(TLSOptions)
         case webSocket(WebSocketOptions)
         case webSocketSecure(TLSOptions, WebSocketOptions)
+        /// The first of several ways that gets through.
+        case automatic(RouteLadder)
     }
 
     /// A profile from its parts; the presets below are shorter.
@@ -44,6 +46,7 @@ public struct ConnectionProfile: Sendable, Hashable {
         try ProfileValidation.deadlines(deadlines)
         if let tls { try ProfileValidation.tls(tls) }
         if let webSocket { try ProfileValidation.webSocket(webSocket) }
+        if let ladder { try ProfileValidation.ladder(ladder) }
     }
 
     /// MQTT over TCP, in plaintext: choosing it is consent to that.
@@ -76,12 +79,13 @@ public struct ConnectionProfile: Sendable, Hashable {
 }
 
 extension ConnectionProfile {
-    /// The TLS options of an encrypted transport; setting them on a plaintext one changes nothing.
+    /// The TLS options of an encrypted transport, or those that all ways of an automatic one share; setting them on a plaintext one changes nothing.
     public var tls: TLSOptions? {
         get {
             switch transport {
             case .tcp, .webSocket: nil
             case .tls(let options), .webSocketSecure(let options, _): options
+            case .automatic(let ladder): ladder.tls
             }
         }
         set {
@@ -90,16 +94,20 @@ extension ConnectionProfile {
             case .tcp, .webSocket: break
             case .tls: transport = .tls(newValue)
             case .webSocketSecure(_, let webSocket): transport = .webSocketSecure(newValue, webSocket)
+            case .automatic(var ladder):
+                ladder.tls = newValue
+                transport = .automatic(ladder)
             }
         }
     }
 
-    /// The WebSocket options of a WebSocket transport; setting them on another one changes nothing.
+    /// The WebSocket options of a WebSocket transport, or those that all ways of an automatic one share; setting them on another one changes nothing.
     public var webSocket: WebSocketOptions? {
         get {
             switch transport {
             case .tcp, .tls: nil
             case .webSocket(let options), .webSocketSecure(_, let options): options
+            case .automatic(let ladder): ladder.webSocket
             }
         }
         set {
@@ -108,11 +116,31 @@ extension ConnectionProfile {
             case .tcp, .tls: break
             case .webSocket: transport = .webSocket(newValue)
             case .webSocketSecure(let tls, _): transport = .webSocketSecure(tls, newValue)
+            case .automatic(var ladder):
+                ladder.webSocket = newValue
+                transport = .automatic(ladder)
             }
         }
     }
 
-    public var isEncrypted: Bool { tls != nil }
+    /// The ways of an automatic transport; setting them on another one changes nothing.
+    public var ladder: RouteLadder? {
+        get {
+            if case .automatic(let ladder) = transport { ladder } else { nil }
+        }
+        set {
+            if let newValue, ladder != nil { transport = .automatic(newValue) }
+        }
+    }
+
+    /// Whether nothing is ever sent in plaintext.
+    public var isEncrypted: Bool {
+        switch transport {
+        case .tcp, .webSocket: false
+        case .tls, .webSocketSecure: true
+        case .automatic(let ladder): !ladder.allowsPlaintext
+        }
+    }
 }
 
 extension ConnectionProfile: CustomStringConvertible, CustomReflectable {
@@ -133,6 +161,7 @@ extension ConnectionProfile: CustomStringConvertible, CustomReflectable {
         case .tls: return "mqtts://\(authority)"
         case .webSocket(let options): return "ws://\(authority)\(options.shownPath)"
         case .webSocketSecure(_, let options): return "wss://\(authority)\(options.shownPath)"
+        case .automatic: return "auto://\(host.contains(":") ? "[\(host)]" : host)"
         }
     }
 }

@@ -9,7 +9,8 @@ public struct ProfileError: Error, Sendable, Hashable, CustomStringConvertible {
 }
 
 extension ConnectionProfile {
-    /// A profile from a URL: `mqtt://` (or `tcp://`), `mqtts://` (or `ssl://`), `ws://`, `wss://`.
+    /// A profile from a URL: `mqtt://` (or `tcp://`), `mqtts://` (or `ssl://`), `ws://`, `wss://`, or `auto://` for
+    /// `automatic(host:)`, which has no port.
     ///
     /// Ports default as registered: 1883, 8883, 80, 443; an empty WebSocket path means `/mqtt`. User name and
     /// password may stand before the host, percent-encoded.
@@ -29,10 +30,15 @@ extension ConnectionProfile {
             (transport, defaultPort) = (
                 .webSocketSecure(TLSOptions(), WebSocketOptions(path: try Self.webSocketPath(path))), 443
             )
+        case "auto":
+            guard parts.port == nil else {
+                throw ProfileError("an auto:// URL has no port: it stands for several")
+            }
+            (transport, defaultPort) = (.automatic(RouteLadder()), 8883)
         default:
-            throw ProfileError("the scheme \"\(parts.scheme)\" is unknown: use mqtt, mqtts, ws or wss")
+            throw ProfileError("the scheme \"\(parts.scheme)\" is unknown: use auto, mqtts, wss, mqtt or ws")
         }
-        if transport.isPlainStream, !path.isEmpty, path != "/" {
+        if transport.hasNoPath, !path.isEmpty, path != "/" {
             throw ProfileError(
                 "a \(parts.scheme):// URL has no path; \"\(path)\" would be ignored (is it a ws:// broker?)")
         }
@@ -49,9 +55,9 @@ extension ConnectionProfile {
 }
 
 extension ConnectionProfile.Transport {
-    fileprivate var isPlainStream: Bool {
+    fileprivate var hasNoPath: Bool {
         switch self {
-        case .tcp, .tls: true
+        case .tcp, .tls, .automatic: true
         case .webSocket, .webSocketSecure: false
         }
     }
@@ -90,8 +96,8 @@ enum ProfileValidation {
 
     static func deadlines(_ deadlines: StageDeadlines) throws(ProfileError) {
         let all = [
-            deadlines.resolve, deadlines.tcp, deadlines.proxy, deadlines.tls, deadlines.webSocket,
-            deadlines.mqttConnect,
+            deadlines.preparation, deadlines.resolve, deadlines.tcp, deadlines.proxy, deadlines.tls,
+            deadlines.webSocket, deadlines.mqttConnect,
         ]
         guard all.allSatisfy({ $0 > .zero }) else { throw ProfileError("a deadline isn't above zero") }
     }

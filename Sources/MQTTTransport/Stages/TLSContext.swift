@@ -153,21 +153,6 @@ package final class TLSContext: @unchecked Sendable {
     }
 }
 
-/// The contexts that a profile needs.
-package struct TLSContexts: Sendable {
-    package let server: TLSContext?
-    /// For TLS to the proxy.
-    package let proxy: TLSContext?
-
-    /// Reads the trust store and the files of the profile.
-    package init(for profile: ConnectionProfile) throws(TransportError) {
-        server = try profile.tls.map { options throws(TransportError) in try TLSContext(client: options) }
-        proxy = try profile.proxy?.tls.map { options throws(TransportError) in
-            try TLSContext(client: options)
-        }
-    }
-}
-
 /// OpenSSL's error queue of this thread.
 enum OpenSSLError {
     /// Empties the queue; all errors in words, or the system's alone, such as a missing file, since what follows it

@@ -7,6 +7,15 @@ public struct ClientConfiguration: Sendable {
     public var userName: String?
     /// Password for CONNECT; the profile's is used where this is nil.
     public var password: [UInt8]?
+    /// Asked for user name and password before every attempt, instead of those above: for tokens that expire. It has
+    /// `StageDeadlines.preparation` to answer; what it throws fails the attempt with `client.hook_failed`, and the next
+    /// one asks again. A server that this client was redirected to gets the answer only where it gets the client's
+    /// credentials.
+    public var credentials: (@Sendable (ConnectionAttempt) async throws -> Credentials)?
+    /// Asked for path and headers of the WebSocket request before each way that has a WebSocket is tried, with those of
+    /// the profile: for signed URLs. Deadline and failure are as those of `credentials`. Not asked for redirects, whose
+    /// path is the server's.
+    public var upgradeRequest: (@Sendable (UpgradeRequest, ConnectionAttempt) async throws -> UpgradeRequest)?
     /// Enhanced authentication (5.0, section 4.12), besides user name and password where these are set; nil for none.
     public var authentication: (any AuthenticationHandler)?
     /// Whether the first connect begins a new session. Under 5.0 reconnects resume it; under 3.1.1 this is
@@ -22,6 +31,9 @@ public struct ClientConfiguration: Sendable {
     public var sessionExpiryAfterDisconnect: Duration
     public var will: WillMessage?
     public var reconnect: ReconnectStrategy
+    /// Which way of an automatic profile got through last, so that it is tried first; shared by the clients of this
+    /// process by default.
+    public var routeMemory: RouteMemory
     /// Whether the client goes where a server sends it by 0x9C or 0x9D (5.0, section 4.11); by default it only says so.
     public var redirection: ServerRedirection
     /// What becomes of unacknowledged QoS 1 and 2 messages when the server has lost the session.
@@ -80,22 +92,28 @@ public struct ClientConfiguration: Sendable {
 
     public init(
         version: Version = .automatic, clientID: String = "", userName: String? = nil,
-        password: [UInt8]? = nil, authentication: (any AuthenticationHandler)? = nil,
+        password: [UInt8]? = nil,
+        authentication: (any AuthenticationHandler)? = nil,
         cleanStart: Bool = true, keepAlive: Duration = .seconds(30), pingTimeout: Duration? = nil,
         sessionExpiry: Duration = .seconds(3600), sessionExpiryAfterDisconnect: Duration = .zero,
         will: WillMessage? = nil, reconnect: ReconnectStrategy = .automatic,
+        routeMemory: RouteMemory = .shared,
         redirection: ServerRedirection = .report, lostSession: LostSession = .publishAgain,
         maximumPacketSize: UInt32 = 16 * 1024 * 1024,
         receiveMaximum: UInt16 = 65535, automaticTopicAliases: UInt16 = 0,
         failsWithoutPacketIdentifier: Bool = false, subscriptionCapacity: Int = 65536,
         subscriptionByteLimit: Int = 256 * 1024 * 1024, maximumQueuedPublishes: Int = 100_000,
         responseTopicPrefix: String = "responses", connectProperties: Properties = Properties(),
-        log: (@Sendable (LogEvent) -> Void)? = nil
+        log: (@Sendable (LogEvent) -> Void)? = nil,
+        credentials: (@Sendable (ConnectionAttempt) async throws -> Credentials)? = nil,
+        upgradeRequest: (@Sendable (UpgradeRequest, ConnectionAttempt) async throws -> UpgradeRequest)? = nil
     ) {
         self.version = version
         self.clientID = clientID
         self.userName = userName
         self.password = password
+        self.credentials = credentials
+        self.upgradeRequest = upgradeRequest
         self.authentication = authentication
         self.cleanStart = cleanStart
         self.keepAlive = keepAlive
@@ -104,6 +122,7 @@ public struct ClientConfiguration: Sendable {
         self.sessionExpiryAfterDisconnect = sessionExpiryAfterDisconnect
         self.will = will
         self.reconnect = reconnect
+        self.routeMemory = routeMemory
         self.redirection = redirection
         self.lostSession = lostSession
         self.maximumPacketSize = maximumPacketSize
@@ -161,14 +180,16 @@ public enum ReconnectStrategy: Sendable, Hashable {
 
 /// Something that happened inside, for a program's log. Never holds credentials.
 public enum LogEvent: Sendable {
-    /// A stage of an attempt has ended.
-    case stage(StageObservation)
+    /// A stage of an attempt has ended, on this way.
+    case stage(StageObservation, of: ConnectionProfile)
     /// User name or password go over a connection that anybody in between can read.
     case credentialsInPlaintext(ConnectionProfile)
     /// The server doesn't take one version of MQTT, so the other is tried at once.
     case triesVersion(ProtocolVersion, after: MQTTError)
     /// The server has sent the client elsewhere, where it goes at once (5.0, section 4.11).
     case triesServer(ConnectionProfile, after: MQTTError)
+    /// The file of `ClientConfiguration.routeMemory` can't be used, and is passed over.
+    case routeMemoryProblem(String)
     /// A message matched no subscription of this client; it was acknowledged and dropped.
     case unmatchedMessage(topic: String)
     /// An answer to no request that waits: it came too late, or twice, or was never asked for.
@@ -220,11 +241,13 @@ extension ClientConfiguration {
             onSessionLost: lostSession == .publishAgain ? .requeue : .fail)
     }
 
-    func versionNegotiation(for route: Route, now: ContinuousClock.Instant) -> VersionNegotiation {
+    func versionNegotiation(for profile: ConnectionProfile, now: ContinuousClock.Instant)
+        -> VersionNegotiation
+    {
         switch version {
         // 3.1.1 has no such exchange.
         case .automatic where authentication != nil: VersionNegotiation(fixed: .v5)
-        case .automatic: VersionNegotiation(first: VersionMemory.shared.version(for: route, now: now))
+        case .automatic: VersionNegotiation(first: VersionMemory.shared.version(for: profile, now: now))
         case .v5: VersionNegotiation(fixed: .v5)
         case .v3_1_1: VersionNegotiation(fixed: .v3_1_1)
         }

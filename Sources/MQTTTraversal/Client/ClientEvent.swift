@@ -31,9 +31,11 @@ public enum ClientEvent: Sendable {
 
 /// What `connect()` reached.
 public struct ConnectOutcome: Sendable, Hashable {
-    /// The way that was taken: the client's profile, or, after redirects of the WebSocket or by the server, the one
+    /// The way that was taken: the client's profile, one of its ways, or, after redirects of the WebSocket or by the server, the one
     /// that they led to, without what was withheld from it.
     public var profile: ConnectionProfile
+    /// What became of each way of the profile, best first, this one included: failures that were passed over stand here.
+    public var routes: [RouteAttempt]
     /// The version of MQTT that is spoken.
     public var version: ProtocolVersion
     /// Session Present: the server had kept this client's session.
@@ -46,11 +48,12 @@ public struct ConnectOutcome: Sendable, Hashable {
 
     /// An outcome made by hand, for a program's own tests.
     public init(
-        profile: ConnectionProfile, version: ProtocolVersion = .v5, sessionPresent: Bool = false,
-        clientID: String,
+        profile: ConnectionProfile, routes: [RouteAttempt] = [], version: ProtocolVersion = .v5,
+        sessionPresent: Bool = false, clientID: String,
         limits: ServerLimits = ServerLimits(), properties: Properties = Properties()
     ) {
         self.profile = profile
+        self.routes = routes
         self.version = version
         self.sessionPresent = sessionPresent
         self.clientID = clientID

@@ -18,7 +18,6 @@ public final class MQTTClient: Sendable {
     private let hub = EventHub()
     /// Or why there can be none: a configuration that can't be sent, a process without descriptors.
     let engine: Result<ClientEngine, MQTTError>
-    private let tls = Lock<TLSContexts?>(nil)
 
     /// Makes a client; nothing happens before `connect()`.
     public init(profile: ConnectionProfile, configuration: ClientConfiguration = ClientConfiguration()) {
@@ -41,8 +40,7 @@ public final class MQTTClient: Sendable {
     @discardableResult
     public func connect() async throws -> ConnectOutcome {
         let engine = try engine.get()
-        let contexts = try tlsContexts()
-        return try await engine.perform { .connect(contexts, $0, $1) }
+        return try await engine.perform { .connect($0, $1) }
     }
 
     /// Publishes a message, and waits: for QoS 0 until it is on its way, for QoS 1 until PUBACK, for QoS 2 until
@@ -190,18 +188,6 @@ extension MQTTClient {
         } catch {
             await client.disconnect()
             throw error
-        }
-    }
-
-    /// Reads the trust store and the files of the profile once, on the caller's thread.
-    private func tlsContexts() throws(MQTTError) -> TLSContexts {
-        if let made = tls.withLock({ $0 }) { return made }
-        do {
-            let contexts = try TLSContexts(for: profile)
-            tls.withLock { $0 = contexts }
-            return contexts
-        } catch {
-            throw MQTTError(error)
         }
     }
 

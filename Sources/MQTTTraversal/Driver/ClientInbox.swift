@@ -3,7 +3,7 @@
 /// A short lock appends the operation; only the first of a batch wakes the loop.
 final class ClientInbox: Sendable {
     enum Operation: Sendable {
-        case connect(TLSContexts, OperationToken, UnsafeContinuation<ConnectOutcome, any Error>)
+        case connect(OperationToken, UnsafeContinuation<ConnectOutcome, any Error>)
         case publish(Publish, OperationToken, PublishCompletion)
         case request(Publish, timeout: Duration, OperationToken, UnsafeContinuation<Message, any Error>)
         /// The task that waits for this operation is cancelled.

@@ -11,6 +11,8 @@ struct ServerTrail {
         let password: [UInt8]?
         /// Whether authentication and User Properties go there too.
         let receivesCredentials: Bool
+        /// Whether user name and password are its own, and not the client's.
+        var hasOwnLogin = false
     }
 
     /// Why a redirection isn't followed, as a clause.
@@ -93,7 +95,8 @@ struct ServerTrail {
     }
 
     private mutating func startRow() {
-        visited = [Redirect(of: Route(present.profile))]
+        // Of several ways the one that was taken counts, once it redirects.
+        visited = present.profile.ladder == nil ? [Redirect(of: Route(present.profile))] : []
         count = 0
     }
 
@@ -114,7 +117,7 @@ struct ServerTrail {
         if profile.userName != nil || profile.password != nil {
             return Place(
                 profile: profile, userName: profile.userName, password: profile.password,
-                receivesCredentials: true)
+                receivesCredentials: true, hasOwnLogin: true)
         }
         profile.userName = original.profile.userName
         profile.password = original.profile.password

@@ -64,8 +64,3 @@ extension SessionDriver {
         for continuation in waiting.values { continuation.resume(throwing: cause ?? disconnectedByCall) }
     }
 }
-
-/// A handler that hangs keeps no client alive.
-private struct WeakDriver {
-    weak var driver: SessionDriver?
-}

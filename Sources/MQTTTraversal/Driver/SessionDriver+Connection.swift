@@ -26,79 +26,17 @@ extension SessionDriver {
         scheduleTurnEnd()
     }
 
-    private func startAttempt(_ number: Int) {
-        events.emit(.connecting(attempt: number))
-        approach()
-    }
-
-    /// Goes to the server at hand for the first time.
-    private func approach() {
-        let server = servers.present
-        if !server.profile.isEncrypted, server.password != nil {
-            configuration.log?(.credentialsInPlaintext(server.profile))
-        }
-        startConnector()
-    }
-
-    private func startConnector() {
-        let server = servers.present.profile
-        let context = server.tls?.ofContext == profile.tls?.ofContext ? tlsContexts?.server : nil
-        let connector = Connector(
-            loop: loop, route: Route(server), tlsContext: context,
-            proxyTLSContext: tlsContexts?.proxy,
-            observe: { [log = configuration.log] in log?(.stage($0)) },
-            completion: { [weak self] in self?.attemptEnded($0) })
-        link = .attempting(connector)
-        connector.start()
-    }
-
-    private func attemptEnded(_ result: Result<ByteStream, TransportError>) {
-        switch result {
-        case .success(let stream):
-            guard case .attempting(let connector) = link else { return }
-            let route = connector.route
-            let server = servers.present
-            takenProfile = server.profile.redirected(to: route)
-            link = .online(stream)
-            stream.delegate = self
-            decoder = PacketDecoder(
-                role: .client, version: negotiation.version,
-                maximumPacketSize: configuration.maximumPacketSize)
-            connectSent = loop.now
-            firstAnswer = FirstAnswer()
-            // What the last connection's end left behind mustn't go ahead of CONNECT [MQTT-3.1.0-1].
-            output.bytes.removeAll(keepingCapacity: true)
-            output.packetEnds.removeAll(keepingCapacity: true)
-            let sendsLogin = route.receivesCredentials
-            let sendsSecrets = sendsLogin && server.receivesCredentials
-            session.open(
-                at: "\(Redirect.comparable(route.host)):\(route.port)",
-                userName: sendsLogin ? server.userName : nil, password: sendsLogin ? server.password : nil,
-                authenticationMethod: sendsSecrets ? configuration.authentication?.method : nil,
-                withholdsSecrets: !sendsSecrets, now: loop.now,
-                connackTimeout: server.profile.deadlines.mqttConnect, into: &output)
-        case .failure(let error):
-            link = .none
-            attemptFailed(error, ConnectionFailure(error))
-        }
-        scheduleTurnEnd()
-    }
-
-    private func attemptFailed(_ error: TransportError, _ kind: ConnectionFailure) {
-        lastError = MQTTError(error)
-        perform(lifecycle.attemptFailed(kind, now: loop.now, random: randomBits()))
-    }
-
     func established(_ connack: Connack) {
         observeConnect(.passed, detail: connack.sessionPresent ? "session present" : "new session")
         negotiation.accepted()
         servers.accepted(now: loop.now)
         if configuration.version == .automatic {
             VersionMemory.shared.accepted(
-                negotiation.version, by: Route(servers.present.profile), now: loop.now)
+                negotiation.version, by: servers.present.profile, now: loop.now)
         }
         let outcome = ConnectOutcome(
-            profile: takenProfile, version: negotiation.version, sessionPresent: connack.sessionPresent,
+            profile: takenProfile, routes: ascentAccepted(), version: negotiation.version,
+            sessionPresent: connack.sessionPresent,
             clientID: session.clientIdentifier, limits: ServerLimits(session.limits),
             properties: connack.properties)
         self.outcome = outcome
@@ -114,13 +52,14 @@ extension SessionDriver {
             .stage(
                 StageObservation(
                     stage: .mqttConnect, outcome: result, started: connectSent, ended: loop.now,
-                    detail: detail)))
+                    detail: detail),
+                of: takenProfile))
     }
 
     /// The session wants the connection closed, after what it has already said.
     func close(_ error: SessionError?) {
         sendOutput()
-        guard case .online(let stream) = link else { return }
+        guard let stream = link.stream else { return }
         guard let error else {
             // Our own DISCONNECT: the end is when the peer has closed too, or has had its time.
             stream.close()
@@ -140,7 +79,7 @@ extension SessionDriver {
     }
 
     func endForFullBuffer(_ bytes: Int) {
-        guard case .online(let stream) = link else { return }
+        guard let stream = link.stream else { return }
         // What the buffers took is acknowledged first, or the same messages would come again for ever. No
         // DISCONNECT: the session has to live on, so that the rest comes again.
         sendOutput()
@@ -152,7 +91,7 @@ extension SessionDriver {
     }
 
     func endForUnreadReplies(_ bytes: Int) {
-        guard case .online(let stream) = link else { return }
+        guard let stream = link.stream else { return }
         stream.delegate = nil
         stream.abort(nil)
         let text = "the server sends and doesn't read: \(bytes) bytes of answers wait for it"
@@ -161,6 +100,7 @@ extension SessionDriver {
     }
 
     private func connectionEnded(_ error: TransportError?, peer: String) {
+        let ascent = link.ascent
         link = .none
         let wasEstablished = outcome != nil
         outcome = nil
@@ -174,6 +114,7 @@ extension SessionDriver {
         let redirection = redirection
         self.redirection = nil
         guard var cause else {
+            ascent?.cancel()
             perform(lifecycle.disconnected())
             return
         }
@@ -187,6 +128,7 @@ extension SessionDriver {
                     ? lifecycle.connectionRedirected(now: loop.now)
                     : lifecycle.connectionLost(kind, now: loop.now, random: randomBits()))
         } else if isRedirected {
+            ascent?.cancel()
             observeConnect(.redirected(to: "\(servers.present.profile)"))
             approach()
         } else {
@@ -196,9 +138,13 @@ extension SessionDriver {
                 session.speak(negotiation.version)
                 if negotiation.version == .v3_1_1 { failRequests(with: requiresVersion5) }
                 configuration.log?(.triesVersion(negotiation.version, after: MQTTError(cause)))
-                startConnector()
+                ascent?.cancel()
+                ascendAgain()
+            } else if !kind.isServersWord, let ascent {
+                link = .ascending(ascent)
+                ascent.connectFailed(cause)
             } else {
-                attemptFailed(cause, kind)
+                attemptFailed(cause, kind, ascent?.cancel(cause) ?? [])
             }
         }
     }
@@ -264,8 +210,12 @@ extension SessionDriver {
     private func dropLink() {
         switch link {
         case .none: break
-        case .attempting(let connector): connector.cancel()
-        case .online(let stream):
+        case .preparing(let task, let timer):
+            task.cancel()
+            loop.cancel(timer)
+        case .ascending(let ascent): ascent.cancel()
+        case .connecting(let stream, _), .online(let stream):
+            link.ascent?.cancel()
             authenticationEnded(nil)
             // The server may have accepted CONNECT by now: without DISCONNECT it would publish the will.
             session.disconnect(now: loop.now, into: &output)
@@ -276,10 +226,6 @@ extension SessionDriver {
         }
         link = .none
         performActions()
-    }
-
-    private func randomBits() -> UInt64 {
-        UInt64(loop.random.next()) << 32 | UInt64(loop.random.next())
     }
 }
 
@@ -316,10 +262,10 @@ extension SessionDriver: ByteStreamDelegate {
     }
 
     func streamClosed(_ stream: ByteStream, _ error: TransportError?) {
-        guard case .online(let current) = link, current === stream else { return }
+        guard link.stream === stream else { return }
         // What was read before the end still counts: a refusing CONNACK is the real reason.
         performActions()
-        guard case .online(let current) = link, current === stream else { return }
+        guard link.stream === stream else { return }
         var error = error
         // The opening handshake is over, whatever layer says that the connection ended.
         if error?.stage == .established || error?.stage == .webSocket {

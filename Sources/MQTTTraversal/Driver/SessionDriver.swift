@@ -3,13 +3,6 @@
 /// It decides nothing: whether to connect is `ConnectionLifecycle`'s word, what to send `ClientSession`'s. On its
 /// event loop only.
 final class SessionDriver {
-    /// The way down to the network.
-    enum Link {
-        case none
-        case attempting(Connector)
-        case online(ByteStream)
-    }
-
     let loop: EventLoop
     let profile: ConnectionProfile
     let configuration: ClientConfiguration
@@ -21,7 +14,7 @@ final class SessionDriver {
     var lifecycle: ConnectionLifecycle
     var servers: ServerTrail
     var router = SubscriptionRouter()
-    var tlsContexts: TLSContexts?
+    let tlsContexts = TLSContextStore()
     var negotiation: VersionNegotiation
     var publishes: [OperationToken: ClientInbox.PublishCompletion] = [:]
     var subscribes: [OperationToken: ClientInbox.SubscribeRequest] = [:]
@@ -37,9 +30,20 @@ final class SessionDriver {
     /// Why the last attempt or connection failed.
     var lastError: MQTTError?
 
+    /// Proxies that have refused their logins since `connect()` was called last.
+    var refusals: [Proxy: TransportError] = [:]
+
+    // For one attempt.
+    var attemptNumber = 0
+    /// Tells the answer to a preparation from one that came too late.
+    var preparations: UInt64 = 0
+    var preparation = AttemptPreparation(ways: [])
+    /// Which of the ways CONNECT was sent on last.
+    var takenWay: ConnectionProfile
+
     // For one connection.
     var link = Link.none
-    /// The profile of the server at hand, or what redirects of WebSocket have made of it.
+    /// The way that was taken, or what redirects of WebSocket have made of it.
     var takenProfile: ConnectionProfile
     var decoder: PacketDecoder
     var outcome: ConnectOutcome?
@@ -81,11 +85,12 @@ final class SessionDriver {
         timer = DeadlineTimer(on: loop)
         self.profile = profile
         takenProfile = profile
+        takenWay = profile
         self.configuration = configuration
         self.inbox = inbox
         self.events = events
         session = ClientSession(configuration: sessionConfiguration)
-        negotiation = configuration.versionNegotiation(for: Route(profile), now: .now)
+        negotiation = configuration.versionNegotiation(for: profile, now: .now)
         lifecycle = ConnectionLifecycle(policy: configuration.reconnectPolicy)
         servers = ServerTrail(
             profile: profile, configuration: configuration, stableAfter: lifecycle.policy.stableAfter)
@@ -107,7 +112,7 @@ final class SessionDriver {
 
     private func perform(_ operation: ClientInbox.Operation) {
         switch operation {
-        case .connect(let contexts, let token, let continuation): connect(contexts, token, continuation)
+        case .connect(let token, let continuation): connect(token, continuation)
         case .publish(let publish, let token, let completion): self.publish(publish, token, completion)
         case .cancel(let token): cancel(token)
         case .subscribe(let request): subscribe(request)
@@ -130,16 +135,16 @@ final class SessionDriver {
     }
 
     private func connect(
-        _ contexts: TLSContexts, _ token: OperationToken,
-        _ continuation: UnsafeContinuation<ConnectOutcome, any Error>
+        _ token: OperationToken, _ continuation: UnsafeContinuation<ConnectOutcome, any Error>
     ) {
-        tlsContexts = contexts
         switch lifecycle.phase {
         case .connected:
             if let outcome { continuation.resume(returning: outcome) } else { connects[token] = continuation }
         case .disconnecting: connectsAfterEnd[token] = continuation
         case .idle, .connecting, .waiting, .ended:
             connects[token] = continuation
+            // Somebody may have mended it.
+            refusals = [:]
             perform(lifecycle.connect())
         }
     }
@@ -284,7 +289,7 @@ final class SessionDriver {
 
     /// Encodes what may be sent now and hands it to the stream.
     func pump() {
-        guard case .online(let stream) = link else { return updateAcceptance() }
+        guard let stream = link.stream else { return updateAcceptance() }
         if pumpedTurn != loop.now {
             pumpedTurn = loop.now
             pumpedChunks = 0
@@ -311,7 +316,7 @@ final class SessionDriver {
 
     func sendOutput() {
         guard !output.bytes.isEmpty else { return }
-        guard case .online(let stream) = link else {
+        guard let stream = link.stream else {
             // Bytes for a connection that has just gone.
             output.bytes.removeAll(keepingCapacity: true)
             output.packetEnds.removeAll(keepingCapacity: true)
@@ -328,7 +333,7 @@ final class SessionDriver {
     }
 
     private func updateAcceptance() {
-        guard case .online(let stream) = link, session.state == .established else {
+        guard let stream = link.stream, session.state == .established else {
             inbox.setAcceptance(nil)
             return
         }

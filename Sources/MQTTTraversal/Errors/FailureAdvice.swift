@@ -250,6 +250,10 @@ package struct FailureAdvice: Sendable, Hashable {
         case .clientNotSupportedByServer: (.server, "The server declared at connect that it can't do this.")
         case .clientDisconnected: (.program, "disconnect() ended it; connect() starts again.")
         case .clientQueueFull: (.program, "Read faster, send slower, or choose larger bounds.")
+        case .clientHookFailed:
+            (.program, "The program's own code for this attempt failed: its error is shown.")
+        case .clientHookTimeout:
+            (.program, "The program's own code for this attempt hangs: see what it waits for.")
         case .clientResources:
             (.machine, "This process or machine is out of descriptors, threads, ports or memory.")
         }

@@ -19,6 +19,8 @@ public struct MQTTError: Error, Sendable, Hashable {
     public let evidence: TransportError.Evidence
     /// What the server's acknowledgement said besides its Reason Code: Reason String, User Properties (5.0).
     public let properties: Properties
+    /// What became of each way to the broker, where an attempt to connect failed: several for `automatic`.
+    public private(set) var routes: [RouteAttempt] = []
 
     package init(_ error: TransportError) { self.init(error, Properties()) }
 
@@ -37,6 +39,12 @@ public struct MQTTError: Error, Sendable, Hashable {
 
     package init(_ code: FailureCode, stage: ConnectionStage = .local, _ text: String) {
         self.init(TransportError(stage: stage, code: code, evidence: .text(text)))
+    }
+
+    /// An attempt that failed on all its ways, for this reason in the first place.
+    init(_ error: TransportError, routes: [RouteAttempt]) {
+        self.init(error)
+        self.routes = routes
     }
 
     /// Who can mend it.
@@ -71,6 +79,8 @@ extension MQTTError: CustomStringConvertible {
     public var description: String {
         let error = TransportError(stage: stage, code: code, hop: hop, evidence: evidence)
         let seen = error.description
-        return "\(seen)\(seen.hasSuffix(".") ? "" : ".") \(advice)"
+        let sentence = "\(seen)\(seen.hasSuffix(".") ? "" : ".") \(advice)"
+        guard routes.count > 1 else { return sentence }
+        return sentence + " All ways: " + routes.map(\.description).joined(separator: "; ")
     }
 }

@@ -5,7 +5,7 @@ internal import WebSocketCore
 struct FuzzedClient: Sendable {
     fileprivate let loop: EventLoop
     fileprivate let route: Route
-    fileprivate let tlsContext: TLSContext?
+    fileprivate let contexts = TLSContextStore()
     fileprivate let deflate: PerMessageDeflate.Options?
 
     /// - Parameters:
@@ -17,10 +17,9 @@ struct FuzzedClient: Sendable {
         if let authorityFile {
             let options = TLSOptions(trust: .file(authorityFile))
             route = Route(try .tls(host: "127.0.0.1", port: Int(port), options: options))
-            tlsContext = try TLSContext(client: options)
+            _ = try contexts.context(for: options)
         } else {
             route = Route(try .tcp(host: "127.0.0.1", port: Int(port)))
-            tlsContext = nil
         }
     }
 
@@ -72,7 +71,7 @@ private final class Conversation {
 
     func start() {
         let connector = Connector(
-            loop: client.loop, route: client.route, tlsContext: client.tlsContext, observe: { _ in },
+            loop: client.loop, route: client.route, contexts: client.contexts, observe: { _ in },
             completion: {
                 self.connector = nil
                 self.connected($0)

@@ -137,7 +137,7 @@ private final class RelayPair: ByteStreamDelegate {
         client.delegate = self
         client.start()
         let connector = Connector(
-            loop: client.loop, route: route, tlsContext: nil, observe: { _ in },
+            loop: client.loop, route: route, observe: { _ in },
             completion: { [weak self] in self?.reached($0) })
         self.connector = connector
         connector.start()

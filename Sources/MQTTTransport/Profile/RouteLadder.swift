@@ -1,0 +1,170 @@
+/// Several ways to one broker, tried in order and each a little after the one before, until one of them has got
+/// through.
+///
+/// ```swift
+/// var profile = try ConnectionProfile.automatic(host: "broker.example.com")
+/// profile.tls?.trust = .file("company.pem")                                   // holds for all of them
+/// profile.ladder?.rungs.insert(.webSocketSecure(port: 8884), at: 1)
+/// ```
+///
+/// Only the preparations race: TCP, a proxy's tunnel, TLS and the opening handshake. CONNECT is sent on one connection
+/// at a time, since two with one client identifier would take each other over [MQTT-3.1.4-3]. Where it fails short of
+/// an answer by the broker, the next way has its turn; a refusal by the broker ends the attempt, since it would be the
+/// same on every way.
+public struct RouteLadder: Sendable, Hashable {
+    /// Best first; at least one.
+    public var rungs: [Rung]
+    /// Options of TLS for all encrypted rungs; a rung's own list of protocols (ALPN) replaces the list here.
+    public var tls: TLSOptions
+    /// Options of WebSocket for all rungs that use it; the path is each rung's own.
+    public var webSocket: WebSocketOptions
+    /// How long after one rung the next is tried, where the first hasn't failed before; above zero.
+    public var stagger: Duration
+    /// How long an attempt may take over all rungs, CONNACK included; above zero.
+    public var deadline: Duration
+    /// Whether a rung may be plaintext: the broker's password and all messages can then be read on the way by whoever
+    /// blocks the encrypted ones.
+    public var allowsPlaintext: Bool
+
+    /// One way.
+    public struct Rung: Sendable, Hashable {
+        /// 1 to 65535.
+        public var port: UInt16
+        public var kind: Kind
+
+        public enum Kind: Sendable, Hashable {
+            /// MQTT over TLS. `applicationProtocols` are offered by ALPN instead of those of `RouteLadder.tls`, where
+            /// there are any.
+            case tls(applicationProtocols: [String])
+            /// MQTT over secure WebSocket, at this path.
+            case webSocketSecure(path: String)
+            /// MQTT over TCP, in plaintext.
+            case tcp
+            /// MQTT over WebSocket, in plaintext, at this path.
+            case webSocket(path: String)
+        }
+
+        public init(port: UInt16, kind: Kind) {
+            self.port = port
+            self.kind = kind
+        }
+
+        public static func tls(port: UInt16 = 8883, applicationProtocols: [String] = []) -> Rung {
+            Rung(port: port, kind: .tls(applicationProtocols: applicationProtocols))
+        }
+
+        public static func webSocketSecure(port: UInt16 = 8084, path: String = "/mqtt") -> Rung {
+            Rung(port: port, kind: .webSocketSecure(path: path))
+        }
+
+        public static func tcp(port: UInt16 = 1883) -> Rung { Rung(port: port, kind: .tcp) }
+
+        public static func webSocket(port: UInt16 = 80, path: String = "/mqtt") -> Rung {
+            Rung(port: port, kind: .webSocket(path: path))
+        }
+    }
+
+    /// TLS on 8883; secure WebSocket on 8084 and 443, at `/mqtt`; TLS on 443 with ALPN `mqtt`.
+    public static let defaultRungs: [Rung] = [
+        .tls(), .webSocketSecure(), .webSocketSecure(port: 443),
+        .tls(port: 443, applicationProtocols: ["mqtt"]),
+    ]
+
+    public init(
+        rungs: [Rung] = RouteLadder.defaultRungs, tls: TLSOptions = TLSOptions(),
+        webSocket: WebSocketOptions = WebSocketOptions(), stagger: Duration = .milliseconds(500),
+        deadline: Duration = .seconds(30), allowsPlaintext: Bool = false
+    ) {
+        self.rungs = rungs
+        self.tls = tls
+        self.webSocket = webSocket
+        self.stagger = stagger
+        self.deadline = deadline
+        self.allowsPlaintext = allowsPlaintext
+    }
+}
+
+extension RouteLadder.Rung {
+    package var isEncrypted: Bool {
+        switch kind {
+        case .tls, .webSocketSecure: true
+        case .tcp, .webSocket: false
+        }
+    }
+}
+
+extension ConnectionProfile {
+    /// Whatever way leads to the broker: TLS on 8883, then secure WebSocket, then what looks like the web; see
+    /// `RouteLadder`. Never in plaintext.
+    ///
+    /// - Parameter rungs: the ways, best first.
+    /// - Throws: `ProfileError`.
+    public static func automatic(
+        host: String, rungs: [RouteLadder.Rung] = RouteLadder.defaultRungs, options: TLSOptions = TLSOptions()
+    ) throws(ProfileError) -> ConnectionProfile {
+        try automatic(host: host, ladder: RouteLadder(rungs: rungs, tls: options))
+    }
+
+    /// The ways of a ladder to the broker.
+    ///
+    /// - Throws: `ProfileError` for a ladder that can't be used, or that has a plaintext rung without
+    ///   `allowsPlaintext`.
+    public static func automatic(
+        host: String, ladder: RouteLadder
+    ) throws(ProfileError) -> ConnectionProfile {
+        guard let first = ladder.rungs.first else { throw ProfileError("the ladder has no rung") }
+        return try ConnectionProfile(host: host, port: Int(first.port), transport: .automatic(ladder))
+    }
+
+    /// The single ways that this profile stands for, best first: itself, or the rungs of its ladder.
+    ///
+    /// - Throws: `ProfileError` for a ladder that can't be used.
+    package func ways() throws(ProfileError) -> [ConnectionProfile] {
+        guard let ladder else { return [self] }
+        try ProfileValidation.ladder(ladder)
+        return ladder.rungs.map { way($0, of: ladder) }
+    }
+
+    private func way(_ rung: RouteLadder.Rung, of ladder: RouteLadder) -> ConnectionProfile {
+        var way = self
+        way.port = rung.port
+        switch rung.kind {
+        case .tls(let protocols):
+            var tls = ladder.tls
+            if !protocols.isEmpty { tls.applicationProtocols = protocols }
+            way.transport = .tls(tls)
+        case .webSocketSecure(let path):
+            var webSocket = ladder.webSocket
+            webSocket.path = path
+            way.transport = .webSocketSecure(ladder.tls, webSocket)
+        case .tcp: way.transport = .tcp
+        case .webSocket(let path):
+            var webSocket = ladder.webSocket
+            webSocket.path = path
+            way.transport = .webSocket(webSocket)
+        }
+        return way
+    }
+}
+
+extension ProfileValidation {
+    static func ladder(_ ladder: RouteLadder) throws(ProfileError) {
+        guard !ladder.rungs.isEmpty else { throw ProfileError("the ladder has no rung") }
+        guard ladder.stagger > .zero, ladder.deadline > .zero else {
+            throw ProfileError("the ladder's stagger or its deadline isn't above zero")
+        }
+        guard ladder.allowsPlaintext || ladder.rungs.allSatisfy(\.isEncrypted) else {
+            throw ProfileError("the ladder has a plaintext rung, and allowsPlaintext isn't set")
+        }
+        try tls(ladder.tls)
+        try webSocket(ladder.webSocket)
+        for rung in ladder.rungs {
+            _ = try port(Int(rung.port))
+            switch rung.kind {
+            case .tls(let protocols): try tls(TLSOptions(applicationProtocols: protocols))
+            case .webSocketSecure(let path), .webSocket(let path): try webSocket(WebSocketOptions(path: path))
+            case .tcp: break
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+/// What an attempt to connect needs to know before its first packet.
+struct AttemptPreparation: Sendable {
+    /// Each with a single route; the first to be tried first.
+    var ways: [ConnectionProfile]
+    /// The program's answer, where it was asked.
+    var login: Credentials?
+    /// Where this machine is; nil for a profile with a single route, of which nothing is remembered.
+    var network: NetworkFingerprint?
+
+    /// For a server whose profile has a single route, where nobody is to be asked.
+    init(ways: [ConnectionProfile]) {
+        self.ways = ways
+    }
+
+    /// Looks at the network, and asks whom the configuration names. Reads files, so it isn't for the loop.
+    ///
+    /// - Throws: `TransportError` at stage `local`.
+    static func make(
+        _ attempt: ConnectionAttempt, memory: RouteMemory,
+        credentials: (@Sendable (ConnectionAttempt) async throws -> Credentials)?
+    ) async throws(TransportError) -> AttemptPreparation {
+        var preparation: AttemptPreparation
+        do throws(ProfileError) {
+            preparation = AttemptPreparation(ways: try attempt.profile.ways())
+        } catch {
+            throw TransportError(stage: .local, code: .clientInvalidArgument, evidence: .text("\(error)"))
+        }
+        if attempt.profile.ladder != nil {
+            let network = NetworkFingerprint.current()
+            preparation.network = network
+            preparation.ways = memory.ordered(preparation.ways, host: attempt.profile.host, on: network)
+        }
+        guard let credentials else { return preparation }
+        do {
+            preparation.login = try await credentials(attempt)
+        } catch {
+            let reason = TransportError.Evidence.printable("\(error)")
+            throw TransportError(
+                stage: .local, code: .clientHookFailed,
+                evidence: .text("the program's credentials: \(reason)"))
+        }
+        return preparation
+    }
+}
