@@ -175,4 +175,54 @@ struct SessionKeepAliveTests {
         }
         Issue.record("the dead peer was not given up")
     }
+
+    // MARK: Idle time
+
+    @Test func a_learned_limit_shortens_the_interval_of_the_next_connection_and_not_what_connect_says() {
+        var harness = connected(keepAlive: 300)
+        harness.session.pingInterval = .seconds(45)
+        harness.close()
+        harness.open()
+        // Keep Alive, behind the protocol's name and level and the Connect Flags (3.1.2.10).
+        #expect(harness.take().bytes.dropFirst(2 + 8).prefix(2).elementsEqual([0x01, 0x2C]))
+        harness.receive(.connack(Connack(sessionPresent: true)))
+        #expect(harness.session.nextDeadline == harness.now + .seconds(45))
+    }
+
+    @Test func a_limit_switches_nothing_on() {
+        var harness = connected(keepAlive: 0)
+        harness.session.pingInterval = .seconds(45)
+        harness.reconnect(sessionPresent: true)
+        #expect(harness.session.nextDeadline == nil)
+    }
+
+    @Test func the_idle_time_is_since_anything_passed() {
+        var harness = connected(keepAlive: 300)
+        harness.advance(.seconds(60))
+        #expect(harness.session.idleTime(now: harness.now) == (.whileIdle, .seconds(60)))
+        harness.session.receivedBytes(now: harness.now)
+        harness.advance(.seconds(7))
+        #expect(harness.session.idleTime(now: harness.now) == (.whileIdle, .seconds(7)))
+    }
+
+    @Test func where_pingreq_gets_no_answer_the_idle_time_is_that_before_it() {
+        var harness = connected(keepAlive: 300)
+        harness.advance(.seconds(300))
+        harness.deadline()
+        harness.flush()
+        harness.advance(.seconds(10))
+        #expect(harness.session.idleTime(now: harness.now) == (.whenWeSpoke, .seconds(300)))
+    }
+
+    @Test func a_message_into_a_dead_connection_is_told_from_one_that_wants_no_answer() {
+        var harness = connected(keepAlive: 300)
+        harness.advance(.seconds(100))
+        harness.publish("x", qos: .atMostOnce)
+        harness.encode()
+        harness.flush()
+        harness.advance(.seconds(1))
+        #expect(harness.session.idleTime(now: harness.now) == (.whenWeSpoke, .seconds(100)))
+        harness.advance(.seconds(59))
+        #expect(harness.session.idleTime(now: harness.now) == (.whileIdle, .seconds(60)))
+    }
 }

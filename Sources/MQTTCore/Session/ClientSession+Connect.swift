@@ -131,7 +131,7 @@ extension ClientSession {
         connection.outgoingAliases.maximum = min(
             configuration.automaticTopicAliases, connection.limits.topicAliasMaximum)
         connection.keepAlive = KeepAlive(
-            seconds: connection.limits.serverKeepAlive ?? configuration.keepAlive,
+            seconds: connection.limits.serverKeepAlive ?? configuration.keepAlive, limit: pingInterval,
             responseTimeout: configuration.pingResponseTimeout, now: now)
         if let assigned = connection.limits.assignedClientIdentifier,
             assigned != session.assignedClientIdentifier

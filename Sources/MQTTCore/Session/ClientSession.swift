@@ -15,6 +15,8 @@ package struct ClientSession: Sendable {
     var connection: ConnectionState
     var pending = PendingOperations()
     var ledger = PersistenceLedger()
+    /// How long the next connections may go without a PINGREQ, if not as long as the keep-alive says; nil where they may.
+    package var pingInterval: Duration?
 
     package init(configuration: SessionConfiguration) {
         self.configuration = configuration
@@ -70,6 +72,11 @@ package struct ClientSession: Sendable {
 
     /// All that was encoded so far has left our buffer.
     package mutating func flushed(now: Instant) { connection.keepAlive.flushed(now: now) }
+
+    /// How long the established connection has been idle, or had been when we spoke last.
+    package func idleTime(now: Instant) -> (IdleLimit.End, Duration) {
+        connection.keepAlive.idleTime(now: now)
+    }
 
     /// The decoder refused what arrived [MQTT-4.8.0-1], 5.0: section 4.13.
     package mutating func decodeFailed(

@@ -8,6 +8,8 @@ struct KeepAlive: Sendable {
     private var lastProgress: Instant
     private var ping = Ping.none
     private var hasUnflushedBytes = false
+    /// How long nothing had passed when we first spoke since the last sign of life.
+    private var idleBeforeSpeaking = Duration.zero
 
     private enum Ping {
         case none
@@ -23,9 +25,13 @@ struct KeepAlive: Sendable {
         case peerIsDead
     }
 
-    /// - Parameter seconds: 0 switches it off.
-    init(seconds: UInt16, responseTimeout: Duration, now: Instant) {
-        interval = seconds == 0 ? nil : .seconds(Int(seconds))
+    /// - Parameters:
+    ///   - seconds: 0 switches it off.
+    ///   - limit: what else the interval mustn't exceed; nil for nothing. A client may send PINGREQ at any time
+    ///     (section 3.1.2.10).
+    init(seconds: UInt16, limit: Duration? = nil, responseTimeout: Duration, now: Instant) {
+        let agreed = Duration.seconds(Int(seconds))
+        interval = seconds == 0 ? nil : limit.map { min($0, agreed) } ?? agreed
         self.responseTimeout = responseTimeout
         lastSent = now
         lastReceived = now
@@ -39,6 +45,20 @@ struct KeepAlive: Sendable {
         return min(pingDue, answerDue)
     }
 
+    /// How long the connection has been idle, or had been when we spoke and it turned out dead.
+    func idleTime(now: Instant) -> (IdleLimit.End, Duration) {
+        let isAwaited =
+            switch ping {
+            case .none: false
+            case .encoded, .sent: true
+            }
+        // What has no answer by then, such as a message of QoS 0, wasn't to have one.
+        if isAwaited || lastSent > lastReceived && lastSent.duration(to: now) < IdleLimit.shortest {
+            return (.whenWeSpoke, idleBeforeSpeaking)
+        }
+        return (.whileIdle, max(lastSent, lastReceived).duration(to: now))
+    }
+
     mutating func encodedBytes() { hasUnflushedBytes = true }
 
     mutating func received(now: Instant) { lastReceived = now }
@@ -49,6 +69,7 @@ struct KeepAlive: Sendable {
         lastProgress = now
         guard hasUnflushedBytes else { return }
         hasUnflushedBytes = false
+        if lastSent <= lastReceived { idleBeforeSpeaking = lastReceived.duration(to: now) }
         lastSent = now
         if case .encoded = ping { ping = .sent(at: now) }
     }

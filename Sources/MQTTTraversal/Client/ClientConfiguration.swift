@@ -21,7 +21,8 @@ public struct ClientConfiguration: Sendable {
     /// Whether the first connect begins a new session. Under 5.0 reconnects resume it; under 3.1.1 this is
     /// Clean Session, and holds for every connection.
     public var cleanStart: Bool
-    /// Whole seconds from 0 (off) to 65535. 30 s clears the idle limits of all networks that we know of.
+    /// Whole seconds from 0 (off) to 65535. 30 s clears the idle limits of all networks that we know of. Where a longer
+    /// one doesn't, PINGREQ is sent at shorter intervals after two connections have ended that way.
     public var keepAlive: Duration
     /// How long the answer to a PINGREQ may take. As long as `keepAlive`, within 1 s and 10 s, where nil.
     public var pingTimeout: Duration?
@@ -190,6 +191,9 @@ public enum LogEvent: Sendable {
     case triesServer(ConnectionProfile, after: MQTTError)
     /// The file of `ClientConfiguration.routeMemory` can't be used, and is passed over.
     case routeMemoryProblem(String)
+    /// Connections ended twice after about this time without traffic: a hop does that, so pings come at shorter
+    /// intervals from now on.
+    case idleLimitLearned(idleTime: Duration, pingsEvery: Duration)
     /// A message matched no subscription of this client; it was acknowledged and dropped.
     case unmatchedMessage(topic: String)
     /// An answer to no request that waits: it came too late, or twice, or was never asked for.

@@ -85,6 +85,8 @@ extension SessionDriver {
     }
 
     private func ascend(_ preparation: AttemptPreparation) {
+        var preparation = preparation
+        preparation.ways = preparation.ways.map { $0.pinging(within: idleLimit.safeInterval) }
         self.preparation = preparation
         let server = servers.present
         let log = configuration.log
@@ -202,6 +204,16 @@ extension SessionDriver {
 
     func randomBits() -> UInt64 {
         UInt64(loop.random.next()) << 32 | UInt64(loop.random.next())
+    }
+}
+
+extension ConnectionProfile {
+    /// With the Pings that it has, if any, at most so far apart.
+    fileprivate func pinging(within interval: Duration?) -> ConnectionProfile {
+        guard let interval, let pings = webSocket?.pings, pings.interval > interval else { return self }
+        var profile = self
+        profile.webSocket?.pings?.interval = interval
+        return profile
     }
 }
 

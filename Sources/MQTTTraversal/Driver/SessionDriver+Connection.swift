@@ -107,6 +107,7 @@ extension SessionDriver {
         var cause = endCause ?? error
         endCause = nil
         if cause?.hop == nil { cause?.hop = peer }
+        if wasEstablished, let cause { learnIdleLimit(from: cause) }
         authenticationEnded(cause.map { MQTTError($0) })
         session.closed(now: loop.now, into: &output)
         router.connectionEnded()
@@ -147,6 +148,20 @@ extension SessionDriver {
                 attemptFailed(cause, kind, ascent?.cancel(cause) ?? [])
             }
         }
+    }
+
+    /// A hop that ends idle connections isn't given the occasion again.
+    private func learnIdleLimit(from cause: TransportError) {
+        guard case .connected = lifecycle.phase, cause.isWithoutReason else { return }
+        let (end, time) = session.idleTime(now: loop.now)
+        var idleTime = time
+        // Pings of the WebSocket are no packets of MQTT, and traffic all the same.
+        if let pings = takenProfile.webSocket?.pings { idleTime = min(idleTime, pings.interval) }
+        guard idleLimit.connectionEnded(end, idleTime: idleTime), let interval = idleLimit.safeInterval else {
+            return
+        }
+        session.pingInterval = interval
+        configuration.log?(.idleLimitLearned(idleTime: idleTime, pingsEvery: interval))
     }
 
     /// - Parameter cause: of the connection's end; says why, where the redirection isn't followed.

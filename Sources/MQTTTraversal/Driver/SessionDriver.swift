@@ -30,6 +30,7 @@ final class SessionDriver {
     /// Why the last attempt or connection failed.
     var lastError: MQTTError?
 
+    var idleLimit = IdleLimit()
     /// Proxies that have refused their logins since `connect()` was called last.
     var refusals: [Proxy: TransportError] = [:]
 

@@ -152,3 +152,16 @@ extension ConnectionFailure {
         }
     }
 }
+
+extension TransportError {
+    /// Whether the connection ended without a word by anybody about why.
+    var isWithoutReason: Bool {
+        switch code {
+        case .tcpClosed, .tcpReset, .tcpTimeout, .idleBlackholed, .idlePingIgnored: return true
+        case .wsClosed:
+            if case .webSocketClose(_, _, clean: false) = evidence { return true }
+            return false
+        default: return false
+        }
+    }
+}
