@@ -82,7 +82,7 @@ struct ServerTrail {
         guard target.profile.isEncrypted || !taken.isEncrypted else {
             throw Refusal(reason: "it leads from encryption to plaintext, which is never done")
         }
-        let next = place(of: target)
+        let next = place(of: target, through: taken.proxy)
         visited.insert(Redirect(of: Route(taken)))
         guard visited.insert(Redirect(of: Route(next.profile))).inserted else {
             throw Refusal(reason: "it leads back to \(next.profile)")
@@ -100,10 +100,10 @@ struct ServerTrail {
         count = 0
     }
 
-    private func place(of target: RedirectionTarget) -> Place {
+    private func place(of target: RedirectionTarget, through proxy: Proxy?) -> Place {
         var profile = target.profile
         // The way out of this network, whoever is behind it.
-        profile.proxy = original.profile.proxy
+        profile.proxy = proxy
         let isAtOriginalHost = Redirect(of: Route(profile)).isAtHost(original.profile.host)
         guard target.credentials == .sentThereToo || isAtOriginalHost else {
             return Place(
