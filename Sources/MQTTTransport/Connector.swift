@@ -10,7 +10,7 @@ package final class Connector {
         case resolving
         /// The proxy has these addresses and wants to be told the server's.
         case resolvingServer(proxy: [SocketAddress])
-        case connecting(TCPAttempt, remaining: [SocketAddress], failures: [TransportError])
+        case connecting(TCPRace)
         case tunnelling(ProxyAttempt)
         case establishing(ByteStream, remainingStages: [ConnectionStage])
         case done
@@ -176,7 +176,7 @@ package final class Connector {
         switch state {
         case .idle, .resolving, .resolvingServer, .done: break
         case .preparing(let task): task.cancel()
-        case .connecting(let attempt, _, _): attempt.cancel()
+        case .connecting(let race): race.cancel()
         case .tunnelling(let attempt): attempt.cancel()
         case .establishing(let stream, _):
             stream.delegate = nil
@@ -205,43 +205,21 @@ package final class Connector {
     }
 
     private func connect(toResolved addresses: [SocketAddress]) {
-        pass(detail: addresses.map(\.host).joined(separator: ", "))
-        connect(to: addresses[...], failures: [])
-    }
-
-    /// Tries the addresses in turn; each has the stage's whole deadline.
-    private func connect(to addresses: ArraySlice<SocketAddress>, failures: [TransportError]) {
-        guard let address = addresses.first else {
-            failTCP(failures)
-            return
-        }
-        let started = failures.isEmpty ? loop.now : stageStart
-        begin(.tcp, deadline: route.deadlines.tcp) { connector in
-            connector.connectFailed(
-                TransportError(
-                    stage: .tcp, code: .tcpTimeout, hop: address.description,
-                    evidence: .deadline(connector.route.deadlines.tcp)))
-        }
-        stageStart = started
-        let attempt = TCPAttempt(loop: loop, address: address) { [weak self] result in
-            guard let self else {
-                if case .success(let descriptor) = result { Socket.close(descriptor) }
-                return
-            }
-            switch result {
-            case .success(let descriptor): self.connected(descriptor, address)
-            case .failure(let error): self.connectFailed(error)
+        let race = AddressRace(addresses, deadline: route.deadlines.tcp)
+        pass(detail: AddressRace.summary(of: addresses))
+        stage = .tcp
+        stageStart = loop.now
+        let attempts = TCPRace(loop: loop, race: race) { [weak self] outcome in
+            switch (outcome, self) {
+            case (.connected(let descriptor, let address, let detail), let self?):
+                self.connected(descriptor, address, detail: detail)
+            case (.failed(let failures), let self?): self.failTCP(failures)
+            case (.connected(let descriptor, _, _), nil): Socket.close(descriptor)
+            case (.failed, nil): break
             }
         }
-        state = .connecting(attempt, remaining: Array(addresses.dropFirst()), failures: failures)
-        attempt.start()
-    }
-
-    private func connectFailed(_ error: TransportError) {
-        guard case .connecting(let attempt, let remaining, let failures) = state else { return }
-        endStage()
-        attempt.cancel()
-        connect(to: remaining[...], failures: failures + [error])
+        state = .connecting(attempts)
+        attempts.start()
     }
 
     private func failTCP(_ failures: [TransportError]) {
@@ -251,8 +229,8 @@ package final class Connector {
         fail(route.proxy == nil ? error : error.atProxy)
     }
 
-    private func connected(_ descriptor: Int32, _ address: SocketAddress) {
-        pass(detail: address.description)
+    private func connected(_ descriptor: Int32, _ address: SocketAddress, detail: String) {
+        pass(detail: detail)
         if let proxy = route.proxy { return tunnel(through: proxy, at: address, descriptor) }
         establish(descriptor, peer: address.description)
     }

@@ -53,7 +53,10 @@ struct ConnectorTCPTests {
             #expect(await client.outcome() == nil)
             expectObservations(client, [.resolve, .tcp], failure: nil)
             #expect(client.state.observations[0].detail == "127.0.0.1, ::1, 127.0.0.1")
-            #expect(client.state.observations[1].detail == "127.0.0.1:\(peer.port)")
+            #expect(
+                client.state.observations[1].detail
+                    == "127.0.0.1:\(peer.port) (after 127.0.0.1:\(refusing): Connection refused; "
+                    + "[::1]:\(refusing): Connection refused)")
 
             let hopeless = try bench.client(
                 .tcp(host: "broker.example"), resolver: Resolver { _, _ in .success(Array(addresses[..<2])) })

@@ -33,7 +33,8 @@ public struct StageDeadlines: Sendable, Hashable {
     /// For each call of the program's own code that an attempt waits for, such as a provider of credentials.
     public var preparation: Duration
     public var resolve: Duration
-    /// For each address.
+    /// For each address, from its own start. Addresses start 250 ms apart or sooner, 16 of a host at most, so that
+    /// the stage may take 3.75 s longer than this.
     public var tcp: Duration
     /// From the connection to a proxy to its open tunnel; with TLS to the proxy, where there is one.
     public var proxy: Duration
