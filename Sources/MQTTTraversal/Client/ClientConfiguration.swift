@@ -64,6 +64,8 @@ public struct ClientConfiguration: Sendable {
     public var connectProperties: Properties
     /// Hears of stages, attempts and warnings as they happen; called on the client's loop, so it must not block.
     public var log: (@Sendable (LogEvent) -> Void)?
+    /// Asked at the beginning of each attempt.
+    package var resolver = Resolver.system
 
     /// Which version of MQTT is spoken.
     public enum Version: Sendable, Hashable {

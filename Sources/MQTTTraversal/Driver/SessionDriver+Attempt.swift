@@ -92,7 +92,7 @@ extension SessionDriver {
         let log = configuration.log
         let ascent = RouteAscent(
             loop: loop, ways: preparation.ways, ladder: server.profile.ladder,
-            refusals: refusals, contexts: tlsContexts,
+            refusals: refusals, contexts: tlsContexts, resolver: configuration.resolver,
             owner: RouteAscent.Owner(
                 upgrade: upgradeHook(server),
                 observe: { log?(.stage($0, of: $1)) },
