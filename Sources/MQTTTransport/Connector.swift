@@ -158,6 +158,13 @@ package final class Connector {
             resolved(.success([literal]))
             return
         }
+        if host.contains(":"), let percent = host.firstIndex(of: "%") {
+            let zone = host[host.index(after: percent)...]
+            let text = "\(zone) is no interface of this machine, or an address of this kind has no zone"
+            return resolveFailed(
+                TransportError(
+                    stage: .resolve, code: .clientInvalidArgument, hop: host, evidence: .text(text)))
+        }
         let bound = LoopBound(self, on: loop)
         resolver.resolve(host, port: port) { answer in
             bound.execute { $0.resolved(answer) }

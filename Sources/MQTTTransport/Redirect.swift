@@ -125,7 +125,7 @@ package struct Redirect: Sendable, Hashable {
 
     package func isAtHost(_ name: String) -> Bool { host == Self.comparable(name) }
 
-    private var authority: String { "\(host.contains(":") ? "[\(host)]" : host):\(port)" }
+    private var authority: String { "\(URLParts.written(host: host)):\(port)" }
 
     /// In lower case, without brackets and a dot at its end.
     package static func comparable(_ host: String) -> String {

@@ -39,6 +39,10 @@ struct ConnectionProfileTests {
         Valid("ws://broker.example?x=1", "broker.example", 80, "ws://broker.example:80/?…"),
         Valid("mqtt://[::1]", "::1", 1883, "mqtt://[::1]:1883"),
         Valid("wss://[2001:db8::1]:8084/mqtt", "2001:db8::1", 8084, "wss://[2001:db8::1]:8084/mqtt"),
+        Valid("mqtt://[fe80::1%25eth0]", "fe80::1%eth0", 1883, "mqtt://[fe80::1%25eth0]:1883"),
+        Valid("mqtt://[fe80::1%eth0]:99", "fe80::1%eth0", 99, "mqtt://[fe80::1%25eth0]:99"),
+        Valid("mqtt://[fe80::1%2525g%30]", "fe80::1%25g0", 1883, "mqtt://[fe80::1%2525g0]:1883"),
+        Valid("ws://[fe80::1%257]/x", "fe80::1%7", 80, "ws://[fe80::1%257]:80/x"),
         Valid("mqtt://192.0.2.1:65535", "192.0.2.1", 65_535, "mqtt://192.0.2.1:65535"),
         Valid("mqtt://my_broker-1", "my_broker-1", 1883, "mqtt://my_broker-1:1883"),
         Valid("mqtt://u@h", "h", 1883, "mqtt://h:1883", user: "u"),
@@ -85,6 +89,18 @@ struct ConnectionProfileTests {
         ),
         ("mqtt://[::1", "the IPv6 address \"[::1\" lacks its closing bracket"),
         ("mqtt://[::1]x", "\"x\" after the IPv6 address isn't a port"),
+        (
+            "mqtt://[fe80::1%25]",
+            "the zone of the IPv6 address \"fe80::1%\" is empty: it names an interface"
+        ),
+        (
+            "mqtt://[fe80::1%25a%2]",
+            "the zone of the IPv6 address has a % that isn't followed by two hexadecimal digits"
+        ),
+        (
+            "mqtt://h%25eth0",
+            "the host \"h%25eth0\" holds a character that no host name has (write IDNs as xn--…)"
+        ),
         ("mqtt://::1", "an IPv6 address in a URL stands in brackets: [::1]"),
         ("mqtt://[nonsense:]", "the host \"nonsense:\" is no IPv6 address; the port is given by itself"),
         (
@@ -259,7 +275,7 @@ struct ConnectionProfileTests {
     /// RFC 6455, section 4.1; RFC 3986, section 3.2.2.
     @Test(arguments: [
         ("ws://h", "h"), ("ws://h:443", "h:443"), ("wss://h", "h"), ("wss://h:80", "h:80"),
-        ("wss://[::1]:8084", "[::1]:8084"), ("ws://[::1]", "[::1]"),
+        ("wss://[::1]:8084", "[::1]:8084"), ("ws://[::1]", "[::1]"), ("ws://[fe80::1%25eth0]", "[fe80::1]"),
     ])
     func the_Host_field_has_a_port_only_where_it_is_not_the_default(
         _ url: String, _ field: String

@@ -1,4 +1,5 @@
 import Dispatch
+import Foundation
 import MQTTLoopback
 import MQTTTransport
 import Testing
@@ -68,6 +69,44 @@ struct ResolverTests {
         await withTaskGroup(of: Bool.self) { group in
             for _ in 0..<40 { group.addTask { (try? await resolve("localhost").get()) != nil } }
             for await isResolved in group { #expect(isResolved) }
+        }
+    }
+
+    @Test func a_zone_that_is_no_interface_is_told_without_asking_anybody() async throws {
+        try await Bench.run { bench in
+            let asked = Watched(0)
+            let client = try bench.client(
+                ConnectionProfile(url: "mqtt://[fe80::1%25no-such-iface0]"),
+                resolver: Resolver { _, _ in
+                    asked.update { $0 += 1 }
+                    return .success([])
+                })
+            let error = await client.outcome()
+            #expect(error?.hop == "fe80::1%no-such-iface0")
+            #expect(error?.evidence.description.hasPrefix("no-such-iface0 is no interface") == true)
+            expectObservations(client, [.resolve], failure: .clientInvalidArgument)
+            #expect(asked.value == 0)
+        }
+    }
+
+    /// A link-local address of this machine, with its zone.
+    private static let linkLocal: String? = {
+        let lines = (try? String(contentsOfFile: "/proc/net/if_inet6", encoding: .utf8)) ?? ""
+        let fields = lines.split(separator: "\n").map { $0.split(separator: " ") }
+        guard let found = fields.first(where: { $0[0].hasPrefix("fe80") }) else { return nil }
+        let groups = stride(from: 0, to: 32, by: 4).map { found[0].dropFirst($0).prefix(4) }
+        return "\(groups.joined(separator: ":"))%25\(found[found.count - 1])"
+    }()
+
+    @Test(.enabled(if: linkLocal != nil, "this machine has no link-local address"))
+    func a_link_local_address_is_reached_through_its_zone() async throws {
+        try await Bench.run { bench in
+            let written = try #require(Self.linkLocal)
+            let host = try ConnectionProfile(url: "mqtt://[\(written)]").host
+            let peer = try ScriptedPeer(on: bench.peerLoop, address: host, scripts: [[.hold]])
+            defer { peer.stop() }
+            let client = try bench.client(ConnectionProfile(url: "mqtt://[\(written)]:\(peer.port)"))
+            #expect(await client.outcome() == nil)
         }
     }
 

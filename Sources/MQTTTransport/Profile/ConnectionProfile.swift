@@ -155,7 +155,7 @@ extension ConnectionProfile: CustomStringConvertible, CustomReflectable {
 
     /// The URL, without user name and password, and with `…` for what a query holds: it is often a signature or a token.
     public var description: String {
-        let authority = "\(host.contains(":") ? "[\(host)]" : host):\(port)"
+        let authority = "\(URLParts.written(host: host)):\(port)"
         switch transport {
         case .tcp: return "mqtt://\(authority)"
         case .tls: return "mqtts://\(authority)"

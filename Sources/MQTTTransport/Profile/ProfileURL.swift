@@ -75,6 +75,9 @@ enum ProfileValidation {
             guard SocketAddress(literal: address, port: 0)?.family == .ipv6 else {
                 throw ProfileError("the host \"\(bare)\" is no IPv6 address; the port is given by itself")
             }
+            guard address == bare || bare.utf8.count > address.utf8.count + 1 else {
+                throw ProfileError("the zone of the IPv6 address \"\(bare)\" is empty: it names an interface")
+            }
         }
         let allowed = bare.utf8.allSatisfy { byte in
             switch byte {

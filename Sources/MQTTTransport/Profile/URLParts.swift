@@ -33,7 +33,17 @@ package struct URLParts {
             if parts.count == 2 { password = try Self.percentDecodedBytes(parts[1], part: "password") }
             authority = authority[authority.index(after: at)...]
         }
-        (host, port) = try Self.hostAndPort(authority)
+        let (written, port) = try Self.hostAndPort(authority)
+        host = try Self.decodingZone(of: written)
+        self.port = port
+    }
+
+    /// A host as a URL has it: IPv6 in brackets, with its zone behind `%25` (RFC 6874, section 2).
+    static func written(host: String) -> String {
+        guard host.contains(":") else { return host }
+        let address = host.prefix { $0 != "%" }
+        let zone = host.dropFirst(address.count)
+        return "[\(address)\(zone.isEmpty ? "" : "%25\(zone.dropFirst())")]"
     }
 
     private static let webSocketSchemes = ["ws", "wss"]
@@ -69,6 +79,15 @@ package struct URLParts {
             throw ProfileError("the port \"\(portText)\" isn't a number")
         }
         return (String(host), port)
+    }
+
+    /// A bare `%`, as people copy it from other programs, is taken too (RFC 6874, section 3).
+    private static func decodingZone(of host: String) throws(ProfileError) -> String {
+        let address = host.prefix { $0 != "%" }
+        let zone = host.dropFirst(address.count)
+        guard host.contains(":"), zone.hasPrefix("%25") else { return host }
+        let decoded = try percentDecoded(zone.dropFirst(3), part: "zone of the IPv6 address")
+        return "\(address)%\(decoded ?? "")"
     }
 
     private static func percentDecoded(_ text: Substring, part: String) throws(ProfileError) -> String? {
