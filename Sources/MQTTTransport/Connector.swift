@@ -212,11 +212,17 @@ package final class Connector {
     }
 
     private func connect(toResolved addresses: [SocketAddress]) {
-        let race = AddressRace(addresses, deadline: route.deadlines.tcp)
         pass(detail: AddressRace.summary(of: addresses))
         stage = .tcp
         stageStart = loop.now
-        let attempts = TCPRace(loop: loop, race: race) { [weak self] outcome in
+        let usable: [SocketAddress]
+        do throws(TransportError) {
+            usable = try route.socket.usable(addresses, of: route.firstHop.host)
+        } catch {
+            return fail(error)
+        }
+        let race = AddressRace(usable, deadline: route.deadlines.tcp)
+        let attempts = TCPRace(loop: loop, race: race, options: route.socket) { [weak self] outcome in
             switch (outcome, self) {
             case (.connected(let descriptor, let address, let detail), let self?):
                 self.connected(descriptor, address, detail: detail)

@@ -6,6 +6,7 @@ package struct Route: Sendable, Hashable {
     package let tls: TLSOptions?
     package private(set) var webSocket: WebSocketOptions?
     package let proxy: Proxy?
+    package let socket: SocketOptions
     package let deadlines: StageDeadlines
     /// Whether its host may see what only the profile's host is meant to see.
     package let receivesCredentials: Bool
@@ -21,6 +22,7 @@ package struct Route: Sendable, Hashable {
         }
         self.tls = tls
         proxy = profile.proxy
+        socket = profile.socket
         deadlines = profile.deadlines
         receivesCredentials = true
     }
@@ -45,6 +47,7 @@ package struct Route: Sendable, Hashable {
             tls = nil
         }
         proxy = original.proxy
+        socket = original.socket
         deadlines = original.deadlines
         self.receivesCredentials = receivesCredentials
     }

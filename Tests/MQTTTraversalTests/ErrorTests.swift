@@ -53,6 +53,16 @@ import Testing
         #expect(ConnectionFailure(error) == .refusedByServer)
     }
 
+    /// A modem that is unplugged for a minute must not end a client for good; a wrong argument does.
+    @Test(arguments: [
+        (ConnectionStage.tcp, ConnectionFailure.transient), (.resolve, .transient),
+        (.local, .refusedByServer),
+    ])
+    func an_interface_that_is_missing_is_waited_for(stage: ConnectionStage, kind: ConnectionFailure) {
+        let error = TransportError(stage: stage, code: .clientInvalidArgument, evidence: .none)
+        #expect(ConnectionFailure(error) == kind)
+    }
+
     @Test(arguments: FailureCode.allCases)
     func codes_are_written_stage_dot_name(code: FailureCode) {
         let parts = code.rawValue.split(separator: ".")

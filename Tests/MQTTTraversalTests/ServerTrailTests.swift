@@ -213,9 +213,10 @@ struct ServerTrailTests {
         #expect(trail.present.profile.host == "b")
     }
 
-    @Test func `each server is reached through the same proxy`() throws {
+    @Test func `each server is reached through the same proxy and from the same address`() throws {
         var profile = try Self.profile()
         profile.proxy = try Proxy(.http, host: "proxy.example")
+        profile.socket = SocketOptions(localAddress: "127.0.0.5")
         let ways: [(ServerRedirection, String)] = [
             (.sameTransport(hosts: ["b"]), "b"), (Self.everywhere, "wss://b.example/x"),
         ]
@@ -228,6 +229,7 @@ struct ServerTrailTests {
             #expect(trail.step(reference) == nil)
             #expect(trail.present.profile.host.hasPrefix("b"))
             #expect(trail.present.profile.proxy == profile.proxy)
+            #expect(trail.present.profile.socket == profile.socket)
         }
     }
 

@@ -133,7 +133,7 @@ public enum FailureCode: String, Sendable, Hashable, Codable, CaseIterable {
     case clientHookFailed = "client.hook_failed"
     /// That code gave no answer in time.
     case clientHookTimeout = "client.hook_timeout"
-    /// The process or the machine has run out of descriptors, threads or memory.
+    /// The process or the machine has run out of descriptors, threads or memory, or lacks the right to bind a socket.
     case clientResources = "client.resources"
 
     /// The part before the dot: the stage's short name.

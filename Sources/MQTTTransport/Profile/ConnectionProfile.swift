@@ -16,6 +16,7 @@ public struct ConnectionProfile: Sendable, Hashable {
     public var password: [UInt8]?
     /// Through what the broker is reached; nil for no proxy, whatever the environment says.
     public var proxy: Proxy?
+    public var socket: SocketOptions
     public var deadlines: StageDeadlines
 
     /// What carries the MQTT packets.
@@ -30,11 +31,12 @@ public struct ConnectionProfile: Sendable, Hashable {
 
     /// A profile from its parts; the presets below are shorter.
     ///
-    /// - Throws: `ProfileError` where a host, port, path, header, server name or ALPN name can't be used, or a
-    ///   deadline isn't above zero.
+    /// - Throws: `ProfileError` where a host, port, path, header, server name, ALPN name or socket option can't be
+    ///   used, or a deadline isn't above zero.
     public init(
         host: String, port: Int, transport: Transport, userName: String? = nil, password: [UInt8]? = nil,
-        proxy: Proxy? = nil, deadlines: StageDeadlines = StageDeadlines()
+        proxy: Proxy? = nil, socket: SocketOptions = SocketOptions(),
+        deadlines: StageDeadlines = StageDeadlines()
     ) throws(ProfileError) {
         self.host = try ProfileValidation.host(host)
         self.port = try ProfileValidation.port(port)
@@ -42,7 +44,9 @@ public struct ConnectionProfile: Sendable, Hashable {
         self.userName = userName
         self.password = password
         self.proxy = proxy
+        self.socket = socket
         self.deadlines = deadlines
+        try ProfileValidation.socket(socket)
         try ProfileValidation.deadlines(deadlines)
         if let tls { try ProfileValidation.tls(tls) }
         if let webSocket { try ProfileValidation.webSocket(webSocket) }
@@ -149,7 +153,7 @@ extension ConnectionProfile: CustomStringConvertible, CustomReflectable {
             self,
             children: [
                 "host": host, "port": port, "transport": transport, "proxy": proxy as Any,
-                "deadlines": deadlines,
+                "socket": socket, "deadlines": deadlines,
             ])
     }
 

@@ -171,7 +171,7 @@ final class ProxyAttempt: EventHandler {
     /// On a new connection, with what is known by now.
     func reconnect() {
         disconnect()
-        let attempt = TCPAttempt(loop: loop, address: address) { [weak self] result in
+        let attempt = TCPAttempt(loop: loop, address: address, options: route.socket) { [weak self] result in
             guard let self else {
                 if case .success(let descriptor) = result { Socket.close(descriptor) }
                 return

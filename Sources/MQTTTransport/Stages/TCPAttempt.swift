@@ -2,14 +2,17 @@
 final class TCPAttempt: EventHandler {
     private let loop: EventLoop
     private let address: SocketAddress
+    private let options: SocketOptions
     private var completion: ((Result<Int32, TransportError>) -> Void)?
     private var descriptor: Int32 = -1
 
     init(
-        loop: EventLoop, address: SocketAddress, completion: @escaping (Result<Int32, TransportError>) -> Void
+        loop: EventLoop, address: SocketAddress, options: SocketOptions,
+        completion: @escaping (Result<Int32, TransportError>) -> Void
     ) {
         self.loop = loop
         self.address = address
+        self.options = options
         self.completion = completion
     }
 
@@ -22,6 +25,9 @@ final class TCPAttempt: EventHandler {
         switch Socket.make(address.domain) {
         case .failure(let error): return finish(errno: error.number)
         case .success(let descriptor): self.descriptor = descriptor
+        }
+        do throws(TransportError) { try Socket.apply(options, to: descriptor) } catch {
+            return fail(error)
         }
         switch Socket.connect(descriptor, to: address) {
         case .connected: finish(errno: 0)
@@ -50,19 +56,24 @@ final class TCPAttempt: EventHandler {
     }
 
     private func finish(errno number: Int32) {
+        guard number == 0 else {
+            return fail(
+                TransportError(
+                    stage: .tcp, code: Socket.code(forConnect: number), evidence: .errno(number)))
+        }
         guard let completion else { return }
         self.completion = nil
-        if number == 0 {
-            loop.unregister(descriptor)
-            let connected = descriptor
-            descriptor = -1
-            completion(.success(connected))
-        } else {
-            let error = TransportError(
-                stage: .tcp, code: Socket.code(forConnect: number), hop: address.description,
-                evidence: .errno(number))
-            cancel()
-            completion(.failure(error))
-        }
+        loop.unregister(descriptor)
+        let connected = descriptor
+        descriptor = -1
+        completion(.success(connected))
+    }
+
+    private func fail(_ error: TransportError) {
+        guard let completion else { return }
+        cancel()
+        var error = error
+        error.hop = address.description
+        completion(.failure(error))
     }
 }

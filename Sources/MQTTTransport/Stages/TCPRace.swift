@@ -9,13 +9,18 @@ final class TCPRace {
     }
 
     private let loop: EventLoop
+    private let options: SocketOptions
     private var race: AddressRace
     private var attempts: [Int: TCPAttempt] = [:]
     private var timer: DeadlineTimer
     private var completion: ((Outcome) -> Void)?
 
-    init(loop: EventLoop, race: AddressRace, completion: @escaping (Outcome) -> Void) {
+    init(
+        loop: EventLoop, race: AddressRace, options: SocketOptions,
+        completion: @escaping (Outcome) -> Void
+    ) {
         self.loop = loop
+        self.options = options
         self.race = race
         timer = DeadlineTimer(on: loop)
         self.completion = completion
@@ -31,7 +36,8 @@ final class TCPRace {
     }
 
     private func start(_ index: Int) {
-        let attempt = TCPAttempt(loop: loop, address: race.addresses[index]) { [weak self] result in
+        let address = race.addresses[index]
+        let attempt = TCPAttempt(loop: loop, address: address, options: options) { [weak self] result in
             guard let self else {
                 if case .success(let descriptor) = result { Socket.close(descriptor) }
                 return

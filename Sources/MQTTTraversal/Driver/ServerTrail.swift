@@ -104,6 +104,7 @@ struct ServerTrail {
         var profile = target.profile
         // The way out of this network, whoever is behind it.
         profile.proxy = proxy
+        profile.socket = original.profile.socket
         let isAtOriginalHost = Redirect(of: Route(profile)).isAtHost(original.profile.host)
         guard target.credentials == .sentThereToo || isAtOriginalHost else {
             return Place(

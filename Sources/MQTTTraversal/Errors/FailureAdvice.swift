@@ -255,7 +255,10 @@ package struct FailureAdvice: Sendable, Hashable {
         case .clientHookTimeout:
             (.program, "The program's own code for this attempt hangs: see what it waits for.")
         case .clientResources:
-            (.machine, "This process or machine is out of descriptors, threads, ports or memory.")
+            (
+                .machine,
+                "This process or machine is out of descriptors, threads, ports or memory, or lacks a right that the evidence names."
+            )
         }
     }
 

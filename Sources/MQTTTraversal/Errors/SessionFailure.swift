@@ -143,6 +143,8 @@ extension ConnectionFailure {
             .tlsInterceptedTrusted, .tlsNoTrustStore, .tlsClientCertRequired:
             self = .certificate
         case .mqttServerNotAuthentic: self = .certificate
+        // An address or an interface that this machine hasn't got: modems and leases come and go.
+        case .clientInvalidArgument where error.stage == .resolve || error.stage == .tcp: self = .transient
         // A login that a proxy refuses again and again may lock an account as well.
         case .tlsBadCredentials, .clientInvalidArgument, .proxyAuthFailed, .proxyAuthRequired,
             .proxySOCKSMethod:
