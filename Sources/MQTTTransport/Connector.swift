@@ -18,9 +18,9 @@ package final class Connector {
 
     let loop: EventLoop
     /// The route that is being taken, or was.
-    package private(set) var route: Route
-    private var trail: RedirectTrail
-    private let contexts: TLSContextStore
+    package internal(set) var route: Route
+    var trail: RedirectTrail
+    let contexts: TLSContextStore
     private let upgrade: UpgradeRequest.Hook?
     private let resolver: Resolver
     private let observe: (StageObservation) -> Void
@@ -30,8 +30,8 @@ package final class Connector {
     /// The server's that are still to be tried, where the proxy wants to be told them.
     var serverAddresses: [SocketAddress] = []
     /// Where it is, or ended.
-    package private(set) var stage = ConnectionStage.resolve
-    private var stageStart: ContinuousClock.Instant
+    package internal(set) var stage = ConnectionStage.resolve
+    var stageStart: ContinuousClock.Instant
     private var timer: EventLoop.TimerIdentifier?
     /// Runs from the first redirect on: however many there are, together they may take as long as one route.
     private var redirectTimer: EventLoop.TimerIdentifier?
@@ -66,81 +66,7 @@ package final class Connector {
         }
     }
 
-    private func ask(_ upgrade: @escaping UpgradeRequest.Hook, _ request: UpgradeRequest) {
-        begin(.local, deadline: route.deadlines.preparation) { connector in
-            connector.fail(
-                TransportError(
-                    stage: .local, code: .clientHookTimeout,
-                    evidence: .text(
-                        "the program's upgrade request wasn't ready within \(connector.route.deadlines.preparation)"
-                    )))
-        }
-        let bound = LoopBound(WeakConnector(connector: self), on: loop)
-        // A deadline runs: ahead of work that has none.
-        state = .preparing(
-            Task(priority: .high) {
-                do {
-                    let answer = try await upgrade(request)
-                    bound.execute { $0.connector?.upgradeAnswered(answer) }
-                } catch {
-                    bound.execute { $0.connector?.upgradeFailed("\(error)") }
-                }
-            })
-    }
-
-    private func upgradeAnswered(_ request: UpgradeRequest) {
-        guard case .preparing = state else { return }
-        endStage()
-        do throws(ProfileError) {
-            route = try route.with(request)
-        } catch {
-            return upgradeFailed(error.description)
-        }
-        trail = RedirectTrail(from: route)
-        prepare()
-    }
-
-    private func upgradeFailed(_ reason: String) {
-        guard case .preparing = state else { return }
-        fail(
-            TransportError(
-                stage: .local, code: .clientHookFailed,
-                evidence: .text(
-                    "the program's upgrade request: \(TransportError.Evidence.printable(reason))")))
-    }
-
-    /// Has the contexts for the route's TLS, and goes on.
-    private func prepare() {
-        let needed = [route.tls, route.proxy?.tls].compactMap { $0 }
-        if needed.allSatisfy({ contexts.madeContext(for: $0) != nil }) { return resolve() }
-        let bound = LoopBound(WeakConnector(connector: self), on: loop)
-        // Reads files, so it isn't for the loop.
-        state = .preparing(
-            Task { [contexts] in
-                let made = Result { () throws(TransportError) in
-                    for options in needed { _ = try contexts.context(for: options) }
-                }
-                bound.execute { $0.connector?.prepared(made) }
-            })
-    }
-
-    private func prepared(_ made: Result<Void, TransportError>) {
-        guard case .preparing = state else { return }
-        switch made {
-        case .success: resolve()
-        case .failure(let error):
-            stage = error.stage
-            stageStart = loop.now
-            fail(error)
-        }
-    }
-
-    /// The context for these options, which `prepare` has seen to.
-    func context(for options: TLSOptions?) -> TLSContext? {
-        options.flatMap { contexts.madeContext(for: $0) }
-    }
-
-    private func resolve() {
+    func resolve() {
         state = .resolving
         serverAddresses = []
         begin(.resolve, deadline: route.deadlines.resolve) { connector in
@@ -336,7 +262,7 @@ package final class Connector {
         }
     }
 
-    private func endStage() {
+    func endStage() {
         if let timer { loop.cancel(timer) }
         timer = nil
     }
@@ -366,11 +292,6 @@ package final class Connector {
         observe(StageObservation(stage: stage, outcome: .failed(error), started: stageStart, ended: loop.now))
         completion(.failure(error))
     }
-}
-
-/// Code that hangs keeps no attempt alive.
-private struct WeakConnector {
-    weak var connector: Connector?
 }
 
 extension Connector: ByteStreamDelegate {
