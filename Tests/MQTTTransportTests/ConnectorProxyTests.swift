@@ -113,10 +113,11 @@ struct ConnectorProxyTests {
 
     @Test func `a proxy that isn't there is told from a server that isn't`() async throws {
         try await Bench.run { bench in
-            let peer = try bench.peer([.hold])
-            let port = peer.port
+            let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+            defer { close(descriptor) }
+            let port = try bindWithoutListening(descriptor)
             var profile = try ConnectionProfile.tcp(host: "broker.example")
-            profile.proxy = try Proxy(.http, host: "proxy.example", port: Int(port))
+            profile.proxy = try Proxy(.http, host: "proxy.example", port: port)
             let asked = Watched<[String]>([])
             let lost = try bench.client(profile, resolver: Self.recordingResolver(asked))
             let error = await lost.outcome()
@@ -125,10 +126,7 @@ struct ConnectorProxyTests {
             #expect(asked.value == ["proxy.example"])
             expectObservations(lost, [.resolve], failure: .proxyUnresolvable)
 
-            peer.stop()
-            profile.proxy = try Self.proxy(peer)
-            // The port is free once the peer's loop has closed it.
-            await withCheckedContinuation { continuation in bench.peerLoop.execute { continuation.resume() } }
+            profile.proxy = try Proxy(.http, host: "127.0.0.1", port: port)
             let refused = try bench.client(profile)
             #expect(await refused.outcome()?.hop == "127.0.0.1:\(port)")
             expectObservations(refused, [.resolve, .tcp], failure: .proxyRefused)
