@@ -29,23 +29,43 @@ public struct CertificateValidity: Sendable, Hashable {
     public static let notYet = CertificateValidity(begins: 86400, ends: 30 * 86400)
 }
 
-/// A self-signed root that issues certificates for tests.
+/// A root, or what is below one, that issues certificates for tests.
 public struct CertificateAuthority: Sendable {
-    /// The root certificate as PEM text: what a client trusts.
+    /// Its own certificate as PEM text: of a root, what a client trusts.
     public var certificate: String { identity.certificate }
     private let identity: CertificateIdentity
+    /// What a server shows besides its own certificate: the way up to the root, as PEM text; empty for a root.
+    private let chain: String
 
+    /// A self-signed root.
+    ///
     /// - Throws: `CertificateError` if libcrypto fails.
     public init(commonName: String, validity: CertificateValidity = .current) throws {
         let key = try PrivateKey()
         let draft = try CertificateDraft(commonName: commonName, key: key, validity: validity)
-        try draft.setIssuer(draft)
-        try draft.add(NID_basic_constraints, "critical,CA:TRUE,pathlen:0", issuer: draft)
-        try draft.add(NID_key_usage, "critical,keyCertSign,cRLSign", issuer: draft)
-        try draft.add(NID_subject_key_identifier, "hash", issuer: draft)
-        try draft.add(NID_authority_key_identifier, "keyid:always", issuer: draft)
-        try draft.sign(with: key)
+        try draft.makeAuthority(pathLength: 1, issuer: draft, issuerKey: key)
         identity = CertificateIdentity(certificate: try draft.pem(), key: try key.pem())
+        chain = ""
+    }
+
+    private init(identity: CertificateIdentity, chain: String) {
+        self.identity = identity
+        self.chain = chain
+    }
+
+    /// An authority below this root; what it issues carries its certificate along.
+    ///
+    /// - Throws: `CertificateError` if libcrypto fails.
+    public func intermediate(
+        commonName: String, validity: CertificateValidity = .current
+    ) throws -> CertificateAuthority {
+        let key = try PrivateKey()
+        let draft = try CertificateDraft(commonName: commonName, key: key, validity: validity)
+        try draft.makeAuthority(
+            pathLength: 0, issuer: CertificateDraft(pem: identity.certificate),
+            issuerKey: PrivateKey(pem: identity.key))
+        let made = CertificateIdentity(certificate: try draft.pem(), key: try key.pem())
+        return CertificateAuthority(identity: made, chain: made.certificate + chain)
     }
 
     /// Issues a certificate with a key of its own.
@@ -80,7 +100,7 @@ public struct CertificateAuthority: Sendable {
         try draft.add(NID_subject_key_identifier, "hash", issuer: issuer)
         try draft.add(NID_authority_key_identifier, "keyid:always", issuer: issuer)
         try draft.sign(with: issuerKey)
-        return CertificateIdentity(certificate: try draft.pem(), key: try key.pem())
+        return CertificateIdentity(certificate: try draft.pem() + chain, key: try key.pem())
     }
 
     /// The value of subjectAltName in libcrypto's notation, whose separators must not occur in the names.
@@ -151,6 +171,16 @@ private final class CertificateDraft {
         }
         defer { X509_EXTENSION_free(made) }
         try check(X509_add_ext(x509, made, -1), "adding the extension \(value)")
+    }
+
+    /// - Parameter pathLength: how many authorities may stand below it, one above another.
+    func makeAuthority(pathLength: Int, issuer: CertificateDraft, issuerKey: PrivateKey) throws {
+        try setIssuer(issuer)
+        try add(NID_basic_constraints, "critical,CA:TRUE,pathlen:\(pathLength)", issuer: issuer)
+        try add(NID_key_usage, "critical,keyCertSign,cRLSign", issuer: issuer)
+        try add(NID_subject_key_identifier, "hash", issuer: issuer)
+        try add(NID_authority_key_identifier, "keyid:always", issuer: issuer)
+        try sign(with: issuerKey)
     }
 
     func sign(with key: PrivateKey) throws {
