@@ -63,7 +63,9 @@ let package = Package(
             exclude: ["mqtt-obligations.md", "check-obligations"], swiftSettings: strict),
         tests("MQTTCoreTests", ["MQTTCore", "MQTTConformance"]),
         tests("WebSocketCoreTests", ["WebSocketCore"]),
-        tests("MQTTTransportTests", ["MQTTTransport", "WebSocketCore", "MQTTLoopback", "MQTTConformance"]),
+        tests(
+            "MQTTTransportTests",
+            ["MQTTTransport", "WebSocketCore", "MQTTLoopback", "CTraversalOpenSSL", "MQTTConformance"]),
         tests(
             "MQTTTraversalTests",
             ["MQTTTraversal", "MQTTLoopback", "MQTTTransport", "MQTTCore", "MQTTConformance"]),

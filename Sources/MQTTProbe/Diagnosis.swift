@@ -129,7 +129,7 @@ private struct Findings {
     private var certificates: String? {
         let bad = failed.filter { attempt in
             switch attempt.failure?.code {
-            case .tlsUntrusted?: true
+            case .tlsUntrusted?, .tlsIntercepted?: true
             default: false
             }
         }
@@ -178,6 +178,7 @@ private struct Findings {
         case .tcpRefused: "is refused"
         case .tcpTimeout: "gets no answer at all"
         case .tcpSilent, .tlsTimeout, .mqttConnackTimeout: "is accepted, and then nothing comes"
+        case .tlsIntercepted: "shows a certificate of a product that opens TLS"
         case .tlsUntrusted: "shows a certificate that isn't trusted"
         default: "fails with \(failure.code.rawValue)"
         }

@@ -29,12 +29,14 @@ struct Bench: Sendable {
 
     func client(
         _ profile: ConnectionProfile, deadlines: StageDeadlines = StageDeadlines(),
-        resolver: Resolver = .system,
+        contexts: TLSContextStore = TLSContextStore(), resolver: Resolver = .system,
         react: @escaping TestClient.Reaction = { _, _ in }
     ) throws -> TestClient {
         var profile = profile
         profile.deadlines = deadlines
-        return try TestClient(loop: loop, profile: profile, resolver: resolver, react: react)
+        return try TestClient(
+            loop: loop, profile: profile, contexts: contexts, resolver: resolver,
+            react: react)
     }
 }
 
@@ -79,10 +81,10 @@ final class TestClient: Sendable {
     private let owner: LoopBound<Owner>
 
     init(
-        loop: EventLoop, profile: ConnectionProfile, resolver: Resolver, react: @escaping Reaction
+        loop: EventLoop, profile: ConnectionProfile, contexts: TLSContextStore, resolver: Resolver,
+        react: @escaping Reaction
     ) throws {
         let route = Route(profile)
-        let contexts = TLSContextStore()
         for options in [profile.tls, profile.proxy?.tls].compactMap({ $0 }) {
             _ = try contexts.context(for: options)
         }
@@ -238,14 +240,26 @@ func expectObservations(
 
 /// Certificates made once for all tests.
 enum Fixture {
+    private static let directory = FileManager.default.temporaryDirectory
+        .appendingPathComponent("mqtt-transport-tests-\(UUID().uuidString)")
     private static let made = Result {
-        let directory = FileManager.default.temporaryDirectory
-            .appendingPathComponent("mqtt-transport-tests-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         return try TestCertificates().write(to: directory.path)
     }
 
     static func files() throws -> TestCertificates.Files { try made.get() }
+
+    static func file(_ text: String) throws -> String {
+        _ = try files()
+        let path = directory.appendingPathComponent("\(UUID().uuidString).pem").path
+        try text.write(toFile: path, atomically: true, encoding: .utf8)
+        return path
+    }
+
+    static func files(_ identity: CertificateIdentity) throws -> TestCertificates.IdentityFiles {
+        TestCertificates.IdentityFiles(
+            certificate: try file(identity.certificate), key: try file(identity.key))
+    }
 
     static func server(
         _ identity: TestCertificates.IdentityFiles? = nil, clientCAFile: String? = nil,

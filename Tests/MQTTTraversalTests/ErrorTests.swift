@@ -40,6 +40,21 @@ import Testing
         #expect(advice.text.contains("login page"))
     }
 
+    @Test(arguments: [FailureCode.tlsIntercepted, .tlsInterceptedTrusted])
+    func `advice on inspection says for what to ask an exception`(code: FailureCode) {
+        for (hop, asked) in [
+            ("203.0.113.5:8883", "for 203.0.113.5:8883"),
+            ("broker.example:8883 through 192.0.2.1:3128", "for broker.example:8883"),
+            (nil, "for the broker's host and port"),
+        ] {
+            let error = MQTTError(TransportError(stage: .tls, code: code, hop: hop, evidence: .none))
+            #expect(error.fault == .network)
+            #expect(error.advice.contains("exception from inspection \(asked)"))
+        }
+        #expect(FailureAdvice(code: .tlsIntercepted).text.contains("`Trust.systemAnd(files:)`"))
+        #expect(FailureAdvice(code: .tlsNotYetValid).text.contains("this machine's clock"))
+    }
+
     @Test(arguments: [FailureCode.tcpClosed, .tcpReset, .tlsUntrusted, .tlsTimeout])
     func `what fails between us and the proxy is the proxy's`(code: FailureCode) {
         let advice = FailureAdvice(code: code, stage: .proxy)

@@ -84,6 +84,10 @@ public struct TransportError: Error, Sendable, Hashable {
         /// OpenSSL's number and words (`X509_V_ERR_…`).
         public var code: Int
         public var reason: String
+        /// Whose name the issuer bears, where it is a product that opens TLS, such as `Zscaler`: a guess.
+        public var inspector: String?
+        /// Where none of the pinned keys was found: the chain's, the server's own first.
+        public var pins: [PublicKeyPin] = []
     }
 }
 
@@ -107,8 +111,11 @@ extension TransportError.Evidence: CustomStringConvertible {
         case .addresses(let errors): return errors.map(\.description).joined(separator: "; ")
         case .alert(let number): return "the peer sent TLS alert \(number) (\(TLSAlert.name(number)))"
         case .certificate(let problem):
+            let pins = problem.pins.map(\.description).joined(separator: ", ")
             return "\(problem.reason) at depth \(problem.depth): subject \(problem.subject), "
                 + "issuer \(problem.issuer), valid \(problem.notBefore) to \(problem.notAfter)"
+                + (problem.inspector.map { "; the issuer's name is that of \($0)" } ?? "")
+                + (pins.isEmpty ? "" : "; the keys shown are \(pins)")
         case .openSSL(let text), .text(let text): return text
         case .firstBytes(let bytes):
             return "the answer begins with \(Self.printable(bytes))" + Self.protocolHint(bytes)

@@ -3,6 +3,10 @@ public struct TLSOptions: Sendable, Hashable {
     public var verification: Verification
     /// Whom to trust.
     public var trust: Trust
+    /// Where there are any, one of these keys has to be in the chain, besides all other verification: the server's own,
+    /// or a CA's of the verified chain. Pin a second key that isn't in use yet, or a lost key locks you out. With
+    /// verification disabled only the server's own key counts.
+    public var pins: [PublicKeyPin]
     /// A client certificate, where the server asks for one.
     public var identity: Identity?
     /// The name to ask for and to verify, where it isn't the profile's host.
@@ -21,6 +25,9 @@ public struct TLSOptions: Sendable, Hashable {
     public enum Trust: Sendable, Hashable {
         /// The system's store (`SSL_CERT_FILE` and `SSL_CERT_DIR` are honoured).
         case system
+        /// The system's store and the CAs in these PEM files, such as the one of a company that inspects TLS. The
+        /// system's may be empty where there are files.
+        case systemAnd(files: [String])
         /// The CAs in this PEM file, and no others.
         case file(String)
         /// The CAs in this PEM text, and no others.
@@ -46,11 +53,13 @@ public struct TLSOptions: Sendable, Hashable {
     }
 
     public init(
-        verification: Verification = .full, trust: Trust = .system, identity: Identity? = nil,
-        serverName: String? = nil, applicationProtocols: [String] = [], minimumVersion: Version = .v1_2
+        verification: Verification = .full, trust: Trust = .system, pins: [PublicKeyPin] = [],
+        identity: Identity? = nil, serverName: String? = nil, applicationProtocols: [String] = [],
+        minimumVersion: Version = .v1_2
     ) {
         self.verification = verification
         self.trust = trust
+        self.pins = pins
         self.identity = identity
         self.serverName = serverName
         self.applicationProtocols = applicationProtocols

@@ -16,7 +16,7 @@ final class TLSStage {
     private let ssl: OpaquePointer
     private let incoming: OpaquePointer
     private let outgoing: OpaquePointer
-    private let record = HandshakeRecord()
+    private let record: HandshakeRecord
     private let context: TLSContext
     /// The first bytes that the peer sent, for the error if they aren't TLS.
     private var firstBytes: [UInt8] = []
@@ -25,6 +25,7 @@ final class TLSStage {
     /// - Parameter serverName: for a client, whom to ask for (SNI) and to verify; a name or an address.
     init(context: TLSContext, serverName: String?, applicationProtocols: [String]) throws(TransportError) {
         self.context = context
+        record = HandshakeRecord(verification: context.verification)
         ERR_clear_error()
         guard let ssl = SSL_new(context.pointer) else { throw Self.outOfResources() }
         guard let incoming = BIO_new(BIO_s_mem()), let outgoing = BIO_new(BIO_s_mem()) else {
@@ -215,7 +216,8 @@ extension TLSStage {
             return TransportError(stage: .tls, code: code(forAlert: alert), evidence: .alert(alert))
         }
         if let problem = record.problem, reason == SSL_R_CERTIFICATE_VERIFY_FAILED {
-            return TransportError(stage: .tls, code: Self.code(for: problem), evidence: .certificate(problem))
+            return TransportError(
+                stage: .tls, code: problem.failureCode(record.verification), evidence: .certificate(problem))
         }
         // 0x14…0x17 are the record types of TLS (RFC 8446, section 5.1).
         if !isHandshakeComplete, let first = firstBytes.first, !(0x14...0x17).contains(first) {
@@ -241,15 +243,6 @@ extension TLSStage {
             46 where record.serverAskedForCertificate:
             .tlsClientCertRequired
         default: .tlsAlert
-        }
-    }
-
-    private static func code(for problem: TransportError.CertificateProblem) -> FailureCode {
-        switch Int32(clamping: problem.code) {
-        case X509_V_ERR_CERT_HAS_EXPIRED: .tlsExpired
-        case X509_V_ERR_CERT_NOT_YET_VALID: .tlsNotYetValid
-        case X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH: .tlsNameMismatch
-        default: .tlsUntrusted
         }
     }
 }

@@ -7,15 +7,20 @@ package struct FailureAdvice: Sendable, Hashable {
         var code = error.code
         // Without a Close frame it is the stream below that ended, and the server may have had no part in it.
         if case .webSocketClose(_, _, clean: false) = error.evidence { code = .tcpClosed }
-        self.init(code: code, stage: error.stage, reasonCode: error.reasonCode)
+        self.init(code: code, stage: error.stage, reasonCode: error.reasonCode, hop: error.hop)
     }
 
-    package init(code: FailureCode, stage: ConnectionStage = .established, reasonCode: ReasonCode? = nil) {
-        (fault, text) = Self.row(code, stage, reasonCode)
+    package init(
+        code: FailureCode, stage: ConnectionStage = .established, reasonCode: ReasonCode? = nil,
+        hop: String? = nil
+    ) {
+        // Behind a proxy it reads "broker:8883 through …".
+        let server = hop?.prefix { $0 != " " } ?? "the broker's host and port"
+        (fault, text) = Self.row(code, stage, reasonCode, server)
     }
 
     private static func row(
-        _ code: FailureCode, _ stage: ConnectionStage, _ reasonCode: ReasonCode?
+        _ code: FailureCode, _ stage: ConnectionStage, _ reasonCode: ReasonCode?, _ server: Substring
     ) -> (MQTTError.Party, String) {
         switch code {
         case .tcpClosed where stage == .proxy, .tcpReset where stage == .proxy:
@@ -112,11 +117,19 @@ package struct FailureAdvice: Sendable, Hashable {
         case .tlsSNIFiltered, .tlsALPNFiltered:
             (.network, "A hop filters TLS by its name or protocol: ask for the host to be allowed.")
         case .tlsALPNNotSelected:
-            (.server, "The server speaks none of the offered ALPN protocols: correct the list.")
-        case .tlsIntercepted, .tlsInterceptedTrusted:
+            (
+                .server,
+                "The server speaks none of the ALPN protocols offered: correct the list, or the port."
+            )
+        case .tlsIntercepted:
             (
                 .network,
-                "TLS is opened by an inspection proxy: ask for an exemption, or trust its CA knowingly."
+                "TLS is opened by an inspection product: ask whoever runs this network for an exception from inspection for \(server), or for the product's CA, to be added knowingly with `Trust.systemAnd(files:)`."
+            )
+        case .tlsInterceptedTrusted:
+            (
+                .network,
+                "The chain is trusted, and holds none of the pinned keys: TLS is opened on the way, or the broker has other keys. Compare those shown with its owner's; if they aren't, ask for an exception from inspection for \(server)."
             )
         case .tlsUntrusted:
             (
@@ -126,9 +139,9 @@ package struct FailureAdvice: Sendable, Hashable {
         case .tlsExpired:
             (
                 .server,
-                "The certificate has expired: the broker's owner must renew it. Check this machine's clock too."
+                "A certificate has expired: depth 0 is the broker's own, for its owner to renew; above are its issuers'. Check this machine's clock too."
             )
-        case .tlsNotYetValid: (.machine, "The certificate isn't valid yet: check this machine's clock.")
+        case .tlsNotYetValid: (.machine, "A certificate isn't valid yet: check this machine's clock.")
         case .tlsNameMismatch:
             (
                 .networkOrServer,
@@ -145,7 +158,8 @@ package struct FailureAdvice: Sendable, Hashable {
                 "The answer isn't TLS: the port speaks plaintext, or a block page came instead."
             )
         case .tlsNoTrustStore: (.machine, "Install the package ca-certificates, or give a CA file.")
-        case .tlsBadCredentials: (.program, "Check the file's path, its PEM form and its permissions.")
+        case .tlsBadCredentials:
+            (.program, "Check the file's path, its PEM form, its permissions and its passphrase.")
         case .tlsProtocol:
             (
                 .networkOrServer,
