@@ -158,6 +158,10 @@ enum ProfileValidation {
         guard options.applicationProtocols.allSatisfy({ (1...255).contains($0.utf8.count) }) else {
             throw ProfileError("an ALPN protocol name has 1 to 255 bytes")
         }
+        // PEM_BUFSIZE of OpenSSL.
+        if let passphrase = options.identity?.passphrase, passphrase.count > 1024 {
+            throw ProfileError("the passphrase of the private key is longer than 1024 bytes")
+        }
     }
 
     /// As SNI and certificates have it: no port, no brackets, no trailing dot, whatever the resolver was asked

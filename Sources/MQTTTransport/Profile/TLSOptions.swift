@@ -37,11 +37,15 @@ public struct TLSOptions: Sendable, Hashable {
     /// A certificate chain and its private key, both PEM files.
     public struct Identity: Sendable, Hashable {
         public var certificateFile: String
+        /// PKCS #8 or the older forms, encrypted or not.
         public var privateKeyFile: String
+        /// For an encrypted key, at most 1024 bytes; never part of `description`.
+        public var passphrase: [UInt8]?
 
-        public init(certificateFile: String, privateKeyFile: String) {
+        public init(certificateFile: String, privateKeyFile: String, passphrase: [UInt8]? = nil) {
             self.certificateFile = certificateFile
             self.privateKeyFile = privateKeyFile
+            self.passphrase = passphrase
         }
     }
 
@@ -64,5 +68,14 @@ public struct TLSOptions: Sendable, Hashable {
         self.serverName = serverName
         self.applicationProtocols = applicationProtocols
         self.minimumVersion = minimumVersion
+    }
+}
+
+extension TLSOptions.Identity: CustomStringConvertible, CustomReflectable {
+    /// The files.
+    public var description: String { "\(certificateFile) with \(privateKeyFile)" }
+
+    public var customMirror: Mirror {
+        Mirror(self, children: ["certificateFile": certificateFile, "privateKeyFile": privateKeyFile])
     }
 }

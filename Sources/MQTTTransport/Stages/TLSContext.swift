@@ -32,7 +32,9 @@ package final class TLSContext: @unchecked Sendable {
         case .v1_3: traversal_ctx_set_min_version(pointer, TLS1_3_VERSION)
         }
         if let identity = options.identity {
-            try use(certificateFile: identity.certificateFile, privateKeyFile: identity.privateKeyFile)
+            try use(
+                certificateFile: identity.certificateFile, privateKeyFile: identity.privateKeyFile,
+                passphrase: identity.passphrase)
         }
         // Called only when the server asks for a certificate: the error can then say that it did.
         SSL_CTX_set_client_cert_cb(pointer, clientCertificateCallback)

@@ -42,7 +42,7 @@ extension TLSContext {
             defer { BIO_free(bio) }
             var loaded = 0
             let store = SSL_CTX_get_cert_store(pointer)
-            while let certificate = PEM_read_bio_X509(bio, nil, nil, nil) {
+            while let certificate = PEM_read_bio_X509(bio, nil, passphraseCallback, nil) {
                 if X509_STORE_add_cert(store, certificate) == 1 { loaded += 1 }
                 X509_free(certificate)
             }
@@ -53,18 +53,42 @@ extension TLSContext {
         ERR_clear_error()
     }
 
-    func use(certificateFile: String, privateKeyFile: String) throws(TransportError) {
+    /// - Throws: `TransportError` where a file can't be used, or the key needs another passphrase.
+    func use(certificateFile: String, privateKeyFile: String, passphrase: [UInt8]? = nil)
+        throws(TransportError)
+    {
         ERR_clear_error()
+        // OpenSSL's own would ask on the terminal.
+        SSL_CTX_set_default_passwd_cb(pointer, passphraseCallback)
         guard SSL_CTX_use_certificate_chain_file(pointer, certificateFile) == 1 else {
             throw Self.badCredentials("the certificate file \(certificateFile)")
         }
-        guard SSL_CTX_use_PrivateKey_file(pointer, privateKeyFile, SSL_FILETYPE_PEM) == 1 else {
-            throw Self.badCredentials("the private key file \(privateKeyFile)")
-        }
-        guard SSL_CTX_check_private_key(pointer) == 1 else {
+        let key = try Self.privateKey(privateKeyFile, Passphrase(passphrase))
+        defer { EVP_PKEY_free(key) }
+        guard SSL_CTX_use_PrivateKey(pointer, key) == 1, SSL_CTX_check_private_key(pointer) == 1 else {
             throw Self.badCredentials(
                 "the private key \(privateKeyFile), which doesn't belong to \(certificateFile)")
         }
+    }
+
+    private static func privateKey(
+        _ file: String, _ passphrase: Passphrase
+    ) throws(TransportError) -> OpaquePointer {
+        guard let bio = BIO_new_file(file, "r") else { throw badCredentials("the private key file \(file)") }
+        defer { BIO_free(bio) }
+        let context = Unmanaged.passUnretained(passphrase).toOpaque()
+        let key = withExtendedLifetime(passphrase) {
+            PEM_read_bio_PrivateKey(bio, nil, passphraseCallback, context)
+        }
+        if let key { return key }
+        guard passphrase.wasAsked else { throw badCredentials("the private key file \(file)") }
+        ERR_clear_error()
+        throw TransportError(
+            stage: .local, code: .tlsBadCredentials,
+            evidence: .text(
+                passphrase.bytes == nil
+                    ? "the private key file \(file) is encrypted, and no passphrase is given"
+                    : "the private key file \(file) is encrypted, and the passphrase isn't the right one"))
     }
 
     private static func badCredentials(_ what: String) -> TransportError {
@@ -101,6 +125,30 @@ extension TLSContext {
         }
     }
 }
+
+/// What is said to OpenSSL when a key turns out to be encrypted.
+private final class Passphrase {
+    let bytes: [UInt8]?
+    private(set) var wasAsked = false
+
+    init(_ bytes: [UInt8]?) { self.bytes = bytes }
+
+    /// - Returns: the number of bytes, or -1 for none.
+    func answer(in buffer: UnsafeMutableRawBufferPointer) -> Int32 {
+        wasAsked = true
+        guard let bytes, bytes.count <= buffer.count else { return -1 }
+        buffer.copyBytes(from: bytes)
+        return Int32(clamping: bytes.count)
+    }
+}
+
+private let passphraseCallback:
+    @convention(c) (UnsafeMutablePointer<CChar>?, Int32, Int32, UnsafeMutableRawPointer?) -> Int32 = {
+        buffer, size, _, context in
+        guard let context else { return -1 }
+        return Unmanaged<Passphrase>.fromOpaque(context).takeUnretainedValue()
+            .answer(in: UnsafeMutableRawBufferPointer(start: buffer, count: Int(max(0, size))))
+    }
 
 /// OpenSSL's error queue of this thread.
 enum OpenSSLError {
