@@ -95,15 +95,15 @@ package final class ByteStream {
         case .client(let route):
             tls = try tlsContext.map { context throws(TransportError) in
                 try TLSStage(
-                    context: context, serverName: route.serverName,
-                    applicationProtocols: route.tls?.applicationProtocols ?? [])
+                    context: context,
+                    target: TLSTarget(serverName: route.serverName, port: route.port, options: route.tls))
             }
             webSocket = try route.webSocket.map { options throws(TransportError) in
                 try WebSocketStage(client: options, host: route.hostField, key: loop.random.bytes(16))
             }
         case .server(let isWebSocket, let path, let compresses):
             tls = try tlsContext.map { context throws(TransportError) in
-                try TLSStage(context: context, serverName: nil, applicationProtocols: [])
+                try TLSStage(context: context)
             }
             webSocket = isWebSocket ? WebSocketStage(serverPath: path, compresses: compresses) : nil
         }

@@ -37,7 +37,8 @@ struct ClientHelloTests {
     }
 
     /// RFC 6066, section 3.
-    @Test func the_server_name_has_neither_port_nor_trailing_dot_and_is_never_an_address() async throws {
+    @Test func row_57_the_server_name_has_neither_port_nor_trailing_dot_and_is_never_an_address() async throws
+    {
         try await Bench.run { bench in
             // server_name_list of one host_name.
             let expected: [UInt8] = [0x00, 0x11, 0x00, 0x00, 0x0E] + Array("broker.example".utf8)
@@ -58,6 +59,15 @@ struct ClientHelloTests {
             let offered = try await hello(bench, host: "h", options: options)
             #expect(offered[16] == [0x00, 0x07, 0x04] + Array("mqtt".utf8) + [0x01] + Array("x".utf8))
             #expect(try await hello(bench, host: "h", options: TLSOptions())[16] == nil)
+        }
+    }
+
+    @Test func row_59_a_protocols_name_is_offered_byte_for_byte() async throws {
+        try await Bench.run { bench in
+            let options = TLSOptions(
+                applicationProtocols: ["x-amzn-mqtt-ca"], requiresApplicationProtocol: true)
+            let offered = try await hello(bench, host: "h", options: options)
+            #expect(offered[16] == [0x00, 0x0F, 0x0E] + Array("x-amzn-mqtt-ca".utf8))
         }
     }
 

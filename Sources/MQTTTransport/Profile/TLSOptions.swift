@@ -13,6 +13,8 @@ public struct TLSOptions: Sendable, Hashable {
     public var serverName: String?
     /// Protocols to offer (ALPN), in order. Secure WebSocket offers `http/1.1` where this is empty.
     public var applicationProtocols: [String]
+    /// Whether the server has to select one of them: otherwise `tls.alpn_not_selected`, before anything is sent.
+    public var requiresApplicationProtocol: Bool
     public var minimumVersion: Version
 
     public enum Verification: Sendable, Hashable {
@@ -59,7 +61,7 @@ public struct TLSOptions: Sendable, Hashable {
     public init(
         verification: Verification = .full, trust: Trust = .system, pins: [PublicKeyPin] = [],
         identity: Identity? = nil, serverName: String? = nil, applicationProtocols: [String] = [],
-        minimumVersion: Version = .v1_2
+        requiresApplicationProtocol: Bool = false, minimumVersion: Version = .v1_2
     ) {
         self.verification = verification
         self.trust = trust
@@ -67,6 +69,7 @@ public struct TLSOptions: Sendable, Hashable {
         self.identity = identity
         self.serverName = serverName
         self.applicationProtocols = applicationProtocols
+        self.requiresApplicationProtocol = requiresApplicationProtocol
         self.minimumVersion = minimumVersion
     }
 }

@@ -59,8 +59,10 @@ final class ProxyAttempt: EventHandler {
         do throws(TransportError) {
             if let context, let proxy = route.proxy {
                 tls = try TLSStage(
-                    context: context, serverName: proxy.tls?.serverName ?? proxy.host,
-                    applicationProtocols: proxy.tls?.applicationProtocols ?? [])
+                    context: context,
+                    target: TLSTarget(
+                        serverName: proxy.tls?.serverName ?? proxy.host, port: proxy.port, options: proxy.tls)
+                )
                 try advanceTLS()
             } else {
                 startMachine()

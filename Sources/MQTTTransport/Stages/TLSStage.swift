@@ -18,13 +18,15 @@ final class TLSStage {
     private let outgoing: OpaquePointer
     private let record: HandshakeRecord
     private let context: TLSContext
+    private let target: TLSTarget?
     /// The first bytes that the peer sent, for the error if they aren't TLS.
     private var firstBytes: [UInt8] = []
     private(set) var isHandshakeComplete = false
 
-    /// - Parameter serverName: for a client, whom to ask for (SNI) and to verify; a name or an address.
-    init(context: TLSContext, serverName: String?, applicationProtocols: [String]) throws(TransportError) {
+    /// - Parameter target: of a client.
+    init(context: TLSContext, target: TLSTarget? = nil) throws(TransportError) {
         self.context = context
+        self.target = target
         record = HandshakeRecord(verification: context.verification)
         ERR_clear_error()
         guard let ssl = SSL_new(context.pointer) else { throw Self.outOfResources() }
@@ -44,8 +46,7 @@ final class TLSStage {
         switch context.role {
         case .client:
             SSL_set_connect_state(ssl)
-            if let serverName { try set(serverName: serverName) }
-            try offer(applicationProtocols)
+            if let target { try prepare(for: target) }
         case .server:
             SSL_set_accept_state(ssl)
         }
@@ -80,6 +81,7 @@ final class TLSStage {
         let result = SSL_do_handshake(ssl)
         if result == 1 {
             isHandshakeComplete = true
+            try accept()
             return true
         }
         switch SSL_get_error(ssl, result) {
@@ -142,20 +144,43 @@ final class TLSStage {
         SSL_shutdown(ssl)
     }
 
-    /// `TLSv1.3 TLS_AES_256_GCM_SHA384`
+    /// `TLSv1.3 TLS_AES_256_GCM_SHA384, ALPN mqtt`
     var summary: String {
         let version = String(cString: SSL_get_version(ssl))
         let cipher = SSL_CIPHER_get_name(SSL_get_current_cipher(ssl)).map { String(cString: $0) } ?? "?"
-        let selected = selectedProtocol.map { ", ALPN \($0)" } ?? ""
+        let selected = selectedProtocol.map { ", ALPN \(TransportError.Evidence.printable($0))" } ?? ""
         return "\(version) \(cipher)\(selected)"
     }
 
-    var selectedProtocol: String? {
+    private var selectedProtocol: String? {
         var data: UnsafePointer<UInt8>?
         var count: UInt32 = 0
         SSL_get0_alpn_selected(ssl, &data, &count)
         guard let data, count > 0 else { return nil }
         return String(decoding: UnsafeBufferPointer(start: data, count: Int(count)), as: UTF8.self)
+    }
+
+    private func prepare(for target: TLSTarget) throws(TransportError) {
+        try set(serverName: target.serverName)
+        try offer(target.applicationProtocols, isRequired: target.requiresApplicationProtocol)
+    }
+
+    /// The last word on a handshake that is complete: nothing of the layer above has been sent so far.
+    private func accept() throws(TransportError) {
+        guard let target else { return }
+        let selected = selectedProtocol
+        if target.requiresApplicationProtocol,
+            !target.applicationProtocols.contains(where: { $0 == selected })
+        {
+            throw notSelected(selected == nil ? "none" : "a protocol that wasn't offered", of: target)
+        }
+    }
+
+    private func notSelected(_ answer: String, of target: TLSTarget) -> TransportError {
+        let offered = target.applicationProtocols.joined(separator: ", ")
+        return TransportError(
+            stage: .tls, code: .tlsALPNNotSelected,
+            evidence: .text("the server selected \(answer), where \(offered) was offered by ALPN"))
     }
 
     private func set(serverName: String) throws(TransportError) {
@@ -183,8 +208,13 @@ final class TLSStage {
         }
     }
 
-    private func offer(_ protocols: [String]) throws(TransportError) {
-        if protocols.isEmpty { return }
+    private func offer(_ protocols: [String], isRequired: Bool) throws(TransportError) {
+        if protocols.isEmpty {
+            guard isRequired else { return }
+            throw TransportError(
+                stage: .local, code: .clientInvalidArgument,
+                evidence: .text("an ALPN protocol is required, and none is offered"))
+        }
         var list: [UInt8] = []
         for name in protocols {
             guard let length = UInt8(exactly: name.utf8.count), length > 0 else {
@@ -208,7 +238,10 @@ final class TLSStage {
 extension TLSStage {
     /// The first error of OpenSSL's queue, as this project's vocabulary has it.
     private func failure() -> TransportError {
-        let error = ERR_get_error()
+        var function: UnsafePointer<CChar>?
+        let error = ERR_get_error_all(nil, nil, &function, nil, nil)
+        // OpenSSL itself looks only for an answer that wasn't among the offers.
+        let isOfALPN = function.map { strcmp($0, "tls_parse_stoc_alpn") == 0 } == true
         // Alerts that the peer sent come as reason 1000 + number (SSL_AD_REASON_OFFSET).
         let reason = Int32(truncatingIfNeeded: error & 0x7F_FFFF)
         ERR_clear_error()
@@ -225,6 +258,9 @@ extension TLSStage {
         }
         if error == 0 || reason == SSL_R_UNEXPECTED_EOF_WHILE_READING {
             return TransportError(stage: .tls, code: .tlsEOF, evidence: .none)
+        }
+        if isOfALPN, reason == SSL_R_BAD_EXTENSION, let target {
+            return notSelected("a protocol that wasn't offered", of: target)
         }
         let isVersion = reason == SSL_R_UNSUPPORTED_PROTOCOL || reason == SSL_R_WRONG_SSL_VERSION
         return TransportError(
