@@ -15,7 +15,7 @@ struct ByteStreamClosingTests {
     /// Bug: a client that closes while 100 kB are on their way to it resets, and the reset destroys its
     /// DISCONNECT.
     @Test(arguments: [false, true])
-    func last_words_arrive_although_data_is_on_its_way_to_us(_ isTLS: Bool) async throws {
+    func row_68_last_words_arrive_although_data_is_on_its_way_to_us(_ isTLS: Bool) async throws {
         try await Bench.run { bench in
             for _ in 0..<5 {
                 let peer = try bench.peer(

@@ -21,6 +21,11 @@ static inline int traversal_ctx_set_max_version(SSL_CTX *context, int version) {
     return (int)SSL_CTX_set_max_proto_version(context, version);
 }
 
+/// Hands new sessions of clients to the callback, and keeps none itself.
+static inline void traversal_ctx_keep_client_sessions(SSL_CTX *context) {
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+}
+
 static inline void traversal_ssl_configure(SSL *ssl) {
     SSL_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                           SSL_MODE_RELEASE_BUFFERS);

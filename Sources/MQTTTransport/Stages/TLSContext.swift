@@ -1,12 +1,14 @@
 internal import CTraversalOpenSSL
 internal import CTraversalShims
 
-/// The part of TLS that connections share: trust, identity, versions. Immutable once made.
+/// The part of TLS that connections share: trust, identity, versions, and what connections leave to the next
+/// that are made with it. The rest is immutable.
 package final class TLSContext: @unchecked Sendable {
     let pointer: OpaquePointer
     let role: Role
     /// What the chain that a server shows is held against.
     let verification: ChainVerification
+    private let sessions = Lock(Shelf<TLSTarget, TLSSession>())
 
     package enum Role: Sendable {
         case client
@@ -36,6 +38,11 @@ package final class TLSContext: @unchecked Sendable {
                 certificateFile: identity.certificateFile, privateKeyFile: identity.privateKeyFile,
                 passphrase: identity.passphrase)
         }
+        // What nobody has verified isn't to be resumed either.
+        if verification.isFull {
+            traversal_ctx_keep_client_sessions(pointer)
+            SSL_CTX_sess_set_new_cb(pointer, newSessionCallback)
+        }
         // Called only when the server asks for a certificate: the error can then say that it did.
         SSL_CTX_set_client_cert_cb(pointer, clientCertificateCallback)
     }
@@ -58,6 +65,9 @@ package final class TLSContext: @unchecked Sendable {
             SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
         }
         SSL_CTX_set_alpn_select_cb(pointer, serverProtocolCallback, nil)
+        // Without it OpenSSL resumes nothing where clients have certificates.
+        let name = Array("MQTTTransport".utf8)
+        SSL_CTX_set_session_id_context(pointer, name, UInt32(name.count))
     }
 
     private init(role: Role, verification: ChainVerification) throws(TransportError) {
@@ -72,6 +82,18 @@ package final class TLSContext: @unchecked Sendable {
     }
 
     deinit { SSL_CTX_free(pointer) }
+
+    /// A session to offer.
+    func takeSession(for target: TLSTarget) -> TLSSession? {
+        while let session = sessions.withLock({ $0.take(target) }) {
+            if session.isUsable { return session }
+        }
+        return nil
+    }
+
+    func keep(_ session: TLSSession, for target: TLSTarget) {
+        sessions.withLock { $0.put(session, for: target) }
+    }
 }
 
 /// A server takes the first protocol that the client offers among those that it speaks.

@@ -19,6 +19,7 @@ final class TLSStage {
     private let record: HandshakeRecord
     private let context: TLSContext
     private let target: TLSTarget?
+    private var offeredSession: TLSSession?
     /// The first bytes that the peer sent, for the error if they aren't TLS.
     private var firstBytes: [UInt8] = []
     private(set) var isHandshakeComplete = false
@@ -52,7 +53,12 @@ final class TLSStage {
         }
     }
 
-    deinit { SSL_free(ssl) }
+    deinit {
+        // Otherwise OpenSSL spoils the session of a connection that ended without close_notify, as most do that a network
+        // cuts. TLS forbids that no longer (RFC 5246, section 7.2.1).
+        SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN)
+        SSL_free(ssl)
+    }
 
     /// Takes bytes from the socket.
     func receive(_ bytes: UnsafeRawBufferPointer) {
@@ -144,12 +150,13 @@ final class TLSStage {
         SSL_shutdown(ssl)
     }
 
-    /// `TLSv1.3 TLS_AES_256_GCM_SHA384, ALPN mqtt`
+    /// `TLSv1.3 TLS_AES_256_GCM_SHA384, resumed, ALPN mqtt`
     var summary: String {
         let version = String(cString: SSL_get_version(ssl))
         let cipher = SSL_CIPHER_get_name(SSL_get_current_cipher(ssl)).map { String(cString: $0) } ?? "?"
+        let resumed = SSL_session_reused(ssl) == 1 ? ", resumed" : ""
         let selected = selectedProtocol.map { ", ALPN \(TransportError.Evidence.printable($0))" } ?? ""
-        return "\(version) \(cipher)\(selected)"
+        return "\(version) \(cipher)\(resumed)\(selected)"
     }
 
     private var selectedProtocol: String? {
@@ -163,6 +170,9 @@ final class TLSStage {
     private func prepare(for target: TLSTarget) throws(TransportError) {
         try set(serverName: target.serverName)
         try offer(target.applicationProtocols, isRequired: target.requiresApplicationProtocol)
+        if let session = context.takeSession(for: target), SSL_set_session(ssl, session.pointer) == 1 {
+            offeredSession = session
+        }
     }
 
     /// The last word on a handshake that is complete: nothing of the layer above has been sent so far.
@@ -174,6 +184,7 @@ final class TLSStage {
         {
             throw notSelected(selected == nil ? "none" : "a protocol that wasn't offered", of: target)
         }
+        keepSessions(of: target)
     }
 
     private func notSelected(_ answer: String, of target: TLSTarget) -> TransportError {
@@ -181,6 +192,17 @@ final class TLSStage {
         return TransportError(
             stage: .tls, code: .tlsALPNNotSelected,
             evidence: .text("the server selected \(answer), where \(offered) was offered by ALPN"))
+    }
+
+    private func keepSessions(of target: TLSTarget) {
+        let isResumed = SSL_session_reused(ssl) == 1
+        guard context.verification.isFull,
+            let end = isResumed ? offeredSession?.verifiedUntil : verificationEnd(of: ssl)
+        else { return }
+        let keeper = TLSSessionKeeper(context: context, target: target, verifiedUntil: end)
+        record.keeper = keeper
+        // Under TLS 1.3 they come by themselves, later.
+        if SSL_version(ssl) < TLS1_3_VERSION, let session = SSL_get1_session(ssl) { keeper.keep(session) }
     }
 
     private func set(serverName: String) throws(TransportError) {

@@ -14,6 +14,8 @@ final class HandshakeRecord {
     let verification: ChainVerification
     private(set) var problem: TransportError.CertificateProblem?
     fileprivate(set) var serverAskedForCertificate = false
+    /// Nil until the connection has been accepted.
+    var keeper: TLSSessionKeeper?
 
     private static let index: Int32 = CRYPTO_get_ex_new_index(CRYPTO_EX_INDEX_SSL, 0, nil, nil, nil, nil)
 
