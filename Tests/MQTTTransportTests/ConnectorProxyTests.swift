@@ -1,3 +1,4 @@
+import Glibc
 import MQTTLoopback
 import MQTTTransport
 import Testing

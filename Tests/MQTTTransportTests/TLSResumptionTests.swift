@@ -8,7 +8,7 @@ import Testing
 @Suite("TLS, resumed sessions", .timeLimit(.minutes(1)))
 struct TLSResumptionTests {
     /// Connects, waits for a byte, behind which every ticket has come, and hangs up; whether TLS was resumed.
-    private func connect(_ bench: Bench, _ profile: ConnectionProfile, _ contexts: TLSContexts) async throws
+    private func connect(_ bench: Bench, _ profile: ConnectionProfile, _ contexts: TLSContextStore) async throws
         -> Bool
     {
         let client = try bench.client(profile, contexts: contexts)
@@ -30,7 +30,7 @@ struct TLSResumptionTests {
             let peer = try bench.peer(
                 tls: try Fixture.server(maximumVersion: version), [.send([0x20]), .hold])
             let profile = try profile(peer)
-            let contexts = try TLSContexts(for: profile)
+            let contexts = TLSContextStore()
             #expect(try await connect(bench, profile, contexts) == false)
             for _ in 0..<5 { #expect(try await connect(bench, profile, contexts)) }
         }
@@ -46,7 +46,7 @@ struct TLSResumptionTests {
             options.identity = .init(
                 certificateFile: files.client.certificate, privateKeyFile: files.client.key)
             let profile = try profile(peer, options)
-            let contexts = try TLSContexts(for: profile)
+            let contexts = TLSContextStore()
             #expect(try await connect(bench, profile, contexts) == false)
             #expect(try await connect(bench, profile, contexts))
         }
@@ -59,7 +59,7 @@ struct TLSResumptionTests {
             let peer = try bench.peer(tls: server, [.send([0x20]), .hold])
             let other = try bench.peer(tls: server, [.send([0x20]), .hold])
             let first = try profile(peer)
-            let contexts = try TLSContexts(for: first)
+            let contexts = TLSContextStore()
             #expect(try await connect(bench, first, contexts) == false)
             var renamed = first
             renamed.tls?.serverName = "localhost"
@@ -69,7 +69,7 @@ struct TLSResumptionTests {
             #expect(try await connect(bench, negotiating, contexts) == false)
             #expect(try await connect(bench, profile(other), contexts) == false)
             // Other options are another context.
-            #expect(try await connect(bench, first, TLSContexts(for: first)) == false)
+            #expect(try await connect(bench, first, TLSContextStore()) == false)
             for profile in [first, renamed, negotiating] {
                 #expect(try await connect(bench, profile, contexts))
             }
@@ -102,7 +102,7 @@ struct TLSResumptionTests {
             defer { server.stop() }
             let profile = try ConnectionProfile.tls(
                 host: "127.0.0.1", port: Int(server.port), options: try Fixture.trust())
-            let contexts = try TLSContexts(for: profile)
+            let contexts = TLSContextStore()
             var resumed: [Bool] = []
             for _ in 0..<4 { resumed.append(try await connect(bench, profile, contexts)) }
             #expect(resumed == [false, true, false, true])
@@ -117,7 +117,7 @@ struct TLSResumptionTests {
             var options = try Fixture.trust()
             options.verification = .disabledAndOpenToInterception
             let unverified = try profile(peer, options)
-            let contexts = try TLSContexts(for: unverified)
+            let contexts = TLSContextStore()
             for _ in 0..<2 { #expect(try await connect(bench, unverified, contexts) == false) }
 
             options = try Fixture.trust()
@@ -125,10 +125,10 @@ struct TLSResumptionTests {
             let pinned = try profile(peer, options)
             let context = try TLSContext(client: options)
             for _ in 0..<2 {
-                let stage = try TLSContexts(for: pinned)
+                let stage = TLSContextStore()
                 let client = try bench.client(pinned, contexts: stage)
                 #expect(await client.outcome()?.code == .tlsInterceptedTrusted)
-                #expect(stage.server?.takeSession(for: Self.target(pinned)) == nil)
+                #expect(stage.madeContext(for: options)?.takeSession(for: Self.target(pinned)) == nil)
             }
             #expect(context.takeSession(for: Self.target(pinned)) == nil)
 
@@ -136,10 +136,10 @@ struct TLSResumptionTests {
             options.applicationProtocols = ["unknown"]
             options.requiresApplicationProtocol = true
             let demanding = try profile(peer, options)
-            let refused = try TLSContexts(for: demanding)
+            let refused = TLSContextStore()
             #expect(
                 await (try bench.client(demanding, contexts: refused)).outcome()?.code == .tlsALPNNotSelected)
-            #expect(refused.server?.takeSession(for: Self.target(demanding)) == nil)
+            #expect(refused.madeContext(for: options)?.takeSession(for: Self.target(demanding)) == nil)
         }
     }
 
@@ -160,8 +160,8 @@ struct TLSResumptionTests {
                 let peer = try bench.peer(
                     tls: try Fixture.server(server, maximumVersion: version), [.send([0x20]), .hold])
                 let profile = try profile(peer, TLSOptions(trust: .pem(Array(root.certificate.utf8))))
-                let contexts = try TLSContexts(for: profile)
-                let context = try #require(contexts.server)
+                let contexts = TLSContextStore()
+                let context = try contexts.context(for: try #require(profile.tls))
                 #expect(try await connect(bench, profile, contexts) == false)
                 let first = try #require(context.takeSession(for: Self.target(profile)))
                 #expect(abs(first.verifiedUntil - time(nil) - expected) < 120)
