@@ -101,7 +101,7 @@ struct ConnectionProfileTests {
             "mqtt://h%25eth0",
             "the host \"h%25eth0\" holds a character that no host name has (write IDNs as xn--…)"
         ),
-        ("mqtt://::1", "an IPv6 address in a URL stands in brackets: [::1]"),
+        ("mqtt://::1", "an IPv6 address in a URL stands in brackets: \"[::1]\""),
         ("mqtt://[nonsense:]", "the host \"nonsense:\" is no IPv6 address; the port is given by itself"),
         (
             "mqtt://b\u{fc}cher.example",

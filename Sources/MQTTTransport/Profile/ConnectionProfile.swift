@@ -14,7 +14,8 @@ public struct ConnectionProfile: Sendable, Hashable {
     public var userName: String?
     /// Password for CONNECT; never part of `description`.
     public var password: [UInt8]?
-    /// Through what the broker is reached; nil for no proxy, whatever the environment says.
+    /// Through what the broker is reached; nil for no proxy, whatever the environment says
+    /// (``ProxyEnvironment`` asks it).
     public var proxy: Proxy?
     public var socket: SocketOptions
     public var deadlines: StageDeadlines

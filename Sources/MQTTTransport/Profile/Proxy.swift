@@ -61,6 +61,11 @@ public struct Proxy: Sendable, Hashable {
     /// - Parameter url: without path and query.
     /// - Throws: `ProfileError`.
     public init(url: String) throws(ProfileError) {
+        try self.init(url: url, portOfHTTP: Kind.http.defaultPort)
+    }
+
+    /// - Parameter portOfHTTP: of an `http` proxy whose URL has none.
+    init(url: String, portOfHTTP: Int) throws(ProfileError) {
         let parts = try URLParts(url, example: "http:// or socks5h://")
         let kind: Kind =
             switch parts.scheme {
@@ -76,7 +81,8 @@ public struct Proxy: Sendable, Hashable {
             throw ProfileError("a proxy's URL has no path (percent-encode a / in user name or password)")
         }
         try self.init(
-            kind, host: parts.host, port: parts.port, userName: parts.userName, password: parts.password)
+            kind, host: parts.host, port: parts.port ?? (kind == .http ? portOfHTTP : kind.defaultPort),
+            userName: parts.userName, password: parts.password)
     }
 }
 
@@ -113,6 +119,19 @@ package struct ProxyCredentials: Sendable, Hashable {
         self.userName = userName
         self.password = password
     }
+
+    /// Why an HTTP proxy can't be told them.
+    var problemForHTTP: String? {
+        if userName.contains(":") { return "the proxy's user name has a colon (RFC 7617, section 2)" }
+        let hasControl = (Array(userName.utf8) + password).contains { $0 < 0x20 || $0 == 0x7F }
+        return hasControl ? "the proxy's user name or password has a control character" : nil
+    }
+
+    /// Why a SOCKS proxy can't be told them.
+    var problemForSOCKS: String? {
+        if 1...255 ~= userName.utf8.count, 1...255 ~= password.count { return nil }
+        return "a SOCKS login has a user name and a password, of 1 to 255 bytes each (RFC 1929)"
+    }
 }
 
 extension Proxy.Kind {
@@ -141,21 +160,13 @@ extension ProfileValidation {
             if proxy.password != nil { throw ProfileError("the proxy's password has no user name") }
             return
         }
-        let password = proxy.password ?? []
-        switch proxy.kind {
-        case .http, .https:
-            guard !userName.contains(":") else {
-                throw ProfileError("the proxy's user name has a colon (RFC 7617, section 2)")
+        let credentials = ProxyCredentials(userName: userName, password: proxy.password ?? [])
+        let problem =
+            switch proxy.kind {
+            case .http, .https: credentials.problemForHTTP
+            case .socks5: credentials.problemForSOCKS
             }
-            guard !(Array(userName.utf8) + password).contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
-                throw ProfileError("the proxy's user name or password has a control character")
-            }
-        case .socks5:
-            guard 1...255 ~= userName.utf8.count, 1...255 ~= password.count else {
-                throw ProfileError(
-                    "a SOCKS login has a user name and a password, of 1 to 255 bytes each (RFC 1929)")
-            }
-        }
+        if let problem { throw ProfileError(problem) }
     }
 }
 

@@ -71,7 +71,7 @@ package struct URLParts {
             host = authority[..<colon]
             portText = authority[authority.index(after: colon)...]
             if host.contains(":") {
-                throw ProfileError("an IPv6 address in a URL stands in brackets: [\(authority)]")
+                throw ProfileError("an IPv6 address in a URL stands in brackets: \"[\(authority)]\"")
             }
         }
         guard let portText, !portText.isEmpty else { return (String(host), nil) }
