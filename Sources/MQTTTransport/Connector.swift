@@ -22,6 +22,7 @@ package final class Connector {
     var trail: RedirectTrail
     let contexts: TLSContextStore
     private let upgrade: UpgradeRequest.Hook?
+    let proxyLogin: ProxyLoginHandler?
     private let resolver: Resolver
     private let observe: (StageObservation) -> Void
     private let completion: (Result<ByteStream, TransportError>) -> Void
@@ -39,10 +40,12 @@ package final class Connector {
     /// - Parameters:
     ///   - contexts: made here where they aren't there yet.
     ///   - upgrade: asked first, where the route has a WebSocket; not again for redirects.
+    ///   - proxyLogin: asked where the route's proxy wants a login.
     ///   - observe: hears of each stage once, passed or failed.
     package init(
         loop: EventLoop, route: Route, contexts: TLSContextStore = TLSContextStore(),
-        upgrade: UpgradeRequest.Hook? = nil, resolver: Resolver = .system,
+        upgrade: UpgradeRequest.Hook? = nil, proxyLogin: ProxyLoginHandler? = nil,
+        resolver: Resolver = .system,
         observe: @escaping (StageObservation) -> Void,
         completion: @escaping (Result<ByteStream, TransportError>) -> Void
     ) {
@@ -51,6 +54,7 @@ package final class Connector {
         trail = RedirectTrail(from: route)
         self.contexts = contexts
         self.upgrade = upgrade
+        self.proxyLogin = proxyLogin
         self.resolver = resolver
         self.observe = observe
         self.completion = completion

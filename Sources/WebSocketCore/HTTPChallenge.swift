@@ -2,6 +2,8 @@
 package struct HTTPChallenge: Sendable, Hashable {
     /// As it came; compared in any case.
     package let scheme: String
+    /// What schemes with several rounds have in place of parameters (`token68`).
+    package private(set) var token: String?
     private var parameters: [Parameter] = []
 
     private struct Parameter: Sendable, Hashable {
@@ -12,6 +14,11 @@ package struct HTTPChallenge: Sendable, Hashable {
     /// The value of that parameter, in any case; the first where there are several.
     package subscript(name: String) -> String? {
         parameters.first { $0.name.equalsIgnoringASCIICase(name) }?.value
+    }
+
+    /// By their names in lower case; the first where there are several.
+    package var parametersByName: [String: String] {
+        Dictionary(parameters.map { ($0.name.lowercased(), $0.value) }) { first, _ in first }
     }
 
     package func isScheme(_ name: String) -> Bool { scheme.equalsIgnoringASCIICase(name) }
@@ -28,13 +35,32 @@ package struct HTTPChallenge: Sendable, Hashable {
                 if !challenges.isEmpty { challenges[challenges.count - 1].append(element) }
             } else {
                 challenges.append(HTTPChallenge(scheme: String(word)))
-                challenges[challenges.count - 1].append(rest)
+                challenges[challenges.count - 1].begin(with: rest)
             }
         }
         return challenges
     }
 
     private init(scheme: String) { self.scheme = scheme }
+
+    private mutating func begin(with rest: String) {
+        let digits = rest.utf8.reversed().drop { $0 == UInt8(ascii: "=") }
+        // `a=` may be either.
+        if !digits.isEmpty, digits.allSatisfy(Self.isOfToken) { token = rest }
+        append(rest)
+    }
+
+    private static func isOfToken(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"):
+            true
+        case UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "~"), UInt8(ascii: "+"),
+            UInt8(ascii: "/"):
+            true
+        default: false
+        }
+    }
 
     private mutating func append(_ parameter: String) {
         guard let equals = parameter.firstIndex(of: "=") else { return }

@@ -1,3 +1,4 @@
+import Glibc
 import MQTTTransport
 import Testing
 
@@ -95,7 +96,8 @@ private func digest(_ nonce: String, _ more: String = "") -> String {
                 == Talk(
                     sent: "CONNECT broker.example:8883 HTTP/1.1\r\nHost: broker.example:8883\r\n"
                         + "Proxy-Authorization: Basic YWxpY2U6c2VjcmV0\r\n\r\n"))
-        #expect(connect.mayReconnect, "the proxy may end the connection as we write")
+        var ended = connect
+        #expect(ended.connectionEnded() == .reconnect, "the proxy may end the connection as we write")
         #expect(try give(ok, to: &connect, pieceSize: pieceSize).progress == .open)
     }
 
@@ -115,7 +117,8 @@ private func digest(_ nonce: String, _ more: String = "") -> String {
         output = []
         connect.start(into: &output)
         #expect(String(decoding: output, as: UTF8.self).contains("Basic YWxpY2U6c2VjcmV0\r\n\r\n"))
-        #expect(!connect.mayReconnect)
+        var ended = connect
+        #expect(ended.connectionEnded() == nil)
         #expect(try give(ok, to: &connect).progress == .open)
     }
 
@@ -163,7 +166,7 @@ private func digest(_ nonce: String, _ more: String = "") -> String {
         connect.start(into: &output)
         #expect(try give(digest("N1"), to: &connect).sent.contains("nc=00000001"))
         // The proxy ended the connection as the request left.
-        #expect(connect.mayReconnect)
+        #expect(connect.connectionEnded() == .reconnect)
         output = []
         connect.start(into: &output)
         #expect(String(decoding: output, as: UTF8.self).contains("nc=00000002"))
@@ -195,9 +198,9 @@ private func digest(_ nonce: String, _ more: String = "") -> String {
         arguments: [
             ("HTTP/1.1 407 Login\r\n\(basic)\r\n", 8883, .proxyAuthRequired, "challenge: Basic realm=\"p\""),
             (
-                "HTTP/1.1 407 Login\r\nProxy-Authenticate: Negotiate\r\nProxy-Authenticate: NTLM\r\n\r\n",
+                "HTTP/1.1 407 Login\r\nProxy-Authenticate: NTLM\r\nProxy-Authenticate: Bearer\r\n\r\n",
                 8883,
-                .proxyAuthRequired, "a login by Negotiate or NTLM, and only Basic and Digest"
+                .proxyAuthRequired, "a login by NTLM or Bearer, and only Negotiate, Digest"
             ),
             ("HTTP/1.1 407 Login\r\n\r\n", 443, .proxyAuthRequired, "a scheme that it doesn't name"),
             ("HTTP/1.1 401 Unauthorized\r\n\r\n", 443, .proxyAuthRequired, "HTTP 401"),
@@ -231,5 +234,121 @@ private func digest(_ nonce: String, _ more: String = "") -> String {
         #expect(error.code == code)
         #expect(error.stage == .proxy)
         #expect(error.evidence.description.contains(says), "\(error)")
+    }
+}
+
+/// RFC 4559, without Kerberos.
+@Suite struct NegotiateTests {
+    private static func offer(_ challenge: String) -> String {
+        "HTTP/1.1 407 Login\r\n\(challenge)Content-Length: 0\r\n\r\n"
+    }
+
+    private static let negotiate = "Proxy-Authenticate: Negotiate\r\n"
+
+    private static func started(_ login: (String, String)? = ("alice", "secret")) -> HTTPConnect {
+        var connect = machine(login)
+        var output: [UInt8] = []
+        connect.start(into: &output)
+        return connect
+    }
+
+    private static func answer(_ answer: ProxyAnswer, to connect: inout HTTPConnect) throws -> Talk {
+        var output: [UInt8] = []
+        let progress = try connect.answer(answer, output: &output)
+        return Talk(progress: progress, sent: String(decoding: output, as: UTF8.self))
+    }
+
+    @Test func `tokens go back and forth, ahead of every other scheme`() throws {
+        var connect = Self.started()
+        let first = try give(digest("N1").replacing("Digest", with: "Negotiate, Digest"), to: &connect)
+        #expect(first == Talk(progress: .asks(.negotiate(nil))))
+        #expect(try Self.answer(.token([0, 1, 2]), to: &connect).sent.contains("Negotiate AAEC\r\n"))
+        let second = try give(Self.offer("Proxy-Authenticate: Negotiate AwQ=\r\n"), to: &connect)
+        #expect(second.progress == .asks(.negotiate([3, 4])))
+        #expect(try Self.answer(.token([5]), to: &connect).sent.contains("Negotiate BQ==\r\n"))
+        #expect(
+            try give("HTTP/1.1 200 OK\r\nProxy-Authenticate: Negotiate !\r\n\r\n", to: &connect).progress
+                == .open)
+    }
+
+    @Test func `where Kerberos has no token, or the proxy refuses it, a password may do`() throws {
+        let basic = Self.offer(Self.negotiate + basic)
+        var unavailable = Self.started()
+        #expect(try give(basic, to: &unavailable).progress == .asks(.negotiate(nil)))
+        #expect(
+            try Self.answer(.failed("run kinit"), to: &unavailable).sent.contains(
+                "Basic YWxpY2U6c2VjcmV0\r\n"))
+
+        var refused = Self.started()
+        _ = try give(basic, to: &refused)
+        _ = try Self.answer(.token([1]), to: &refused)
+        #expect(try give(basic, to: &refused).sent.contains("Basic YWxpY2U6c2VjcmV0\r\n"))
+        let error = #expect(throws: TransportError.self) { try give(basic, to: &refused) }
+        #expect(error?.code == .proxyAuthFailed)
+    }
+
+    @Test(arguments: [basic, "", "Proxy-Authenticate: NTLM\r\n"])
+    func `without a password the error is what Kerberos said`(others: String) throws {
+        var connect = Self.started(nil)
+        _ = try give(Self.offer(Self.negotiate + others), to: &connect)
+        let error = #expect(throws: TransportError.self) {
+            try Self.answer(.failed("no credentials:\nrun kinit"), to: &connect)
+        }
+        #expect(error?.code == .proxyAuthRequired)
+        let said = try #require(error?.evidence.description)
+        #expect(said.hasPrefix("the proxy wants a login by Negotiate"))
+        #expect(said.hasSuffix("Negotiate: no credentials: run kinit"))
+        #expect(said.contains("NTLM") == others.contains("NTLM"))
+    }
+
+    @Test func `a ticket that the proxy refuses is a login that failed`() throws {
+        var connect = Self.started(nil)
+        _ = try give(Self.offer(Self.negotiate), to: &connect)
+        _ = try Self.answer(.token([1]), to: &connect)
+        let error = #expect(throws: TransportError.self) {
+            try give(Self.offer(Self.negotiate), to: &connect)
+        }
+        #expect(error?.code == .proxyAuthFailed)
+    }
+
+    @Test func `a proxy that always wants another round isn't followed for ever`() throws {
+        var connect = Self.started()
+        var talk = try give(Self.offer(Self.negotiate), to: &connect)
+        for round in 1..<8 {
+            #expect(talk.progress == .asks(.negotiate(round == 1 ? nil : [3, 4])))
+            _ = try Self.answer(.token([UInt8(round)]), to: &connect)
+            talk = try give(Self.offer("Proxy-Authenticate: Negotiate AwQ=\r\n"), to: &connect)
+        }
+        _ = try Self.answer(.token([8]), to: &connect)
+        let error = #expect(throws: TransportError.self) {
+            try give(Self.offer("Proxy-Authenticate: Negotiate AwQ=\r\n"), to: &connect)
+        }
+        #expect(error?.code == .proxyAuthFailed)
+    }
+
+    @Test func `Digest by an algorithm that OpenSSL forbids is named, and Basic may do`() async throws {
+        await #expect(processExitsWith: .success) {
+            // As under FIPS: nothing has the property.
+            let file = "/tmp/mqtt-openssl-\(getpid()).cnf"
+            defer { unlink(file) }
+            let lines = "openssl_conf = a\n[a]\nalg_section = b\n[b]\ndefault_properties = fips=yes\n"
+            guard let stream = fopen(file, "w"), fputs(lines, stream) >= 0, fclose(stream) == 0 else {
+                exit(EXIT_FAILURE)
+            }
+            setenv("OPENSSL_CONF", file, 1)
+            let md5 = "Proxy-Authenticate: Digest realm=\"p\", nonce=\"n\"\r\n"
+            func answer(_ challenges: String) -> Result<Talk, TransportError> {
+                var connect = Self.started()
+                return Result { () throws(TransportError) in
+                    try give(Self.offer(challenges), to: &connect)
+                }
+            }
+            guard case .failure(let error) = answer(md5), case .success(let talk) = answer(md5 + basic) else {
+                exit(EXIT_FAILURE)
+            }
+            #expect(error.code == .proxyAuthRequired)
+            #expect(error.evidence.description.contains("Digest with MD5, which this machine's OpenSSL"))
+            #expect(talk.sent.contains("Basic YWxpY2U6c2VjcmV0"))
+        }
     }
 }

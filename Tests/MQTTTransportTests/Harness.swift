@@ -30,12 +30,12 @@ struct Bench: Sendable {
     func client(
         _ profile: ConnectionProfile, deadlines: StageDeadlines = StageDeadlines(),
         contexts: TLSContextStore = TLSContextStore(), resolver: Resolver = .system,
-        react: @escaping TestClient.Reaction = { _, _ in }
+        react: @escaping TestClient.Reaction = { _, _ in }, proxyLogin: ProxyLoginHandler? = nil
     ) throws -> TestClient {
         var profile = profile
         profile.deadlines = deadlines
         return try TestClient(
-            loop: loop, profile: profile, contexts: contexts, resolver: resolver,
+            loop: loop, profile: profile, contexts: contexts, resolver: resolver, proxyLogin: proxyLogin,
             react: react)
     }
 }
@@ -82,6 +82,7 @@ final class TestClient: Sendable {
 
     init(
         loop: EventLoop, profile: ConnectionProfile, contexts: TLSContextStore, resolver: Resolver,
+        proxyLogin: ProxyLoginHandler?,
         react: @escaping Reaction
     ) throws {
         let route = Route(profile)
@@ -90,8 +91,8 @@ final class TestClient: Sendable {
         }
         owner = LoopBound(
             Owner(
-                loop: loop, route: route, contexts: contexts, resolver: resolver, watched: watched,
-                react: react
+                loop: loop, route: route, contexts: contexts, resolver: resolver, proxyLogin: proxyLogin,
+                watched: watched, react: react
             ),
             on: loop)
         owner.execute { $0.start() }
@@ -137,6 +138,7 @@ final class TestClient: Sendable {
         let route: Route
         let contexts: TLSContextStore
         let resolver: Resolver
+        let proxyLogin: ProxyLoginHandler?
         let watched: Watched<State>
         let react: Reaction
         var connector: Connector?
@@ -144,20 +146,20 @@ final class TestClient: Sendable {
 
         init(
             loop: EventLoop, route: Route, contexts: TLSContextStore, resolver: Resolver,
-            watched: Watched<State>, react: @escaping Reaction
+            proxyLogin: ProxyLoginHandler?, watched: Watched<State>, react: @escaping Reaction
         ) {
             self.loop = loop
             self.route = route
             self.contexts = contexts
             self.resolver = resolver
+            self.proxyLogin = proxyLogin
             self.watched = watched
             self.react = react
         }
 
         func start() {
             let connector = Connector(
-                loop: loop, route: route, contexts: contexts,
-                resolver: resolver,
+                loop: loop, route: route, contexts: contexts, proxyLogin: proxyLogin, resolver: resolver,
                 observe: { [watched] observation in watched.update { $0.observations.append(observation) } },
                 completion: { [unowned self] result in completed(result) })
             self.connector = connector

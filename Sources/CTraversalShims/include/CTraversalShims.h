@@ -2,6 +2,8 @@
 // missing from the Glibc module.
 #pragma once
 
+#include "CTraversalGSSAPI.h"
+
 #include <openssl/bio.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>

@@ -41,6 +41,7 @@ package final class RouteAscent {
     private let refusals: [Proxy: TransportError]
     private let contexts: TLSContextStore
     private let resolver: Resolver
+    private let proxyLogin: ProxyLoginHandler?
     private let owner: Owner
     private var legs: [Leg]
     private var race: RouteRace
@@ -54,13 +55,14 @@ package final class RouteAscent {
     package init(
         loop: EventLoop, ways: [ConnectionProfile], ladder: RouteLadder?,
         refusals: [Proxy: TransportError] = [:], contexts: TLSContextStore, resolver: Resolver = .system,
-        owner: Owner
+        proxyLogin: ProxyLoginHandler? = nil, owner: Owner
     ) {
         self.loop = loop
         self.ways = ways
         self.refusals = refusals
         self.contexts = contexts
         self.resolver = resolver
+        self.proxyLogin = proxyLogin
         self.owner = owner
         legs = ways.map { _ in .notTried }
         end = ladder.map { loop.now + $0.deadline }

@@ -58,6 +58,12 @@ package struct DigestChallenge: Sendable, Hashable {
         algorithm.rawValue < other.algorithm.rawValue
     }
 
+    /// Whether OpenSSL has the algorithm here and allows it: MD5 isn't there under FIPS.
+    var isAvailable: Bool { hash("") != nil }
+
+    /// For a person.
+    var algorithmText: String { TransportError.Evidence.printable(algorithmName ?? "MD5") }
+
     /// The value of Authorization or Proxy-Authorization (section 3.4).
     ///
     /// - Parameters:

@@ -7,6 +7,8 @@ package enum ProxyProgress: Sendable, Hashable {
     case open
     /// The proxy wants the next request on a new connection.
     case reconnect
+    /// The login goes on when this has been answered.
+    case asks(ProxyQuestion)
 }
 
 /// A tunnel by HTTP CONNECT (RFC 9110, section 9.3.6; RFC 9112, section 3.2.3): request, login where the proxy
@@ -15,7 +17,8 @@ package struct HTTPConnect: Sendable {
     private enum State {
         case head(HTTPHeadParser, hasBytes: Bool)
         /// A 407 has come, whose body ends before the next request.
-        case body(HTTPBodyReader)
+        case body(HTTPBodyReader, then: ProxyQuestion?)
+        case asking(isConnected: Bool)
         case done
     }
 
@@ -26,18 +29,43 @@ package struct HTTPConnect: Sendable {
     private var state = State.head(HTTPHeadParser(.response), hasBytes: false)
     /// Whether this connection has carried a request before, so that its end may have crossed ours.
     private var isReused = false
+    /// The last 407.
+    private var challenge = TransportError.Evidence.none
 
-    /// - Parameter clientNonce: 16 unpredictable bytes, for Digest.
-    package init(host: String, port: UInt16, credentials: ProxyCredentials?, clientNonce: [UInt8]) {
+    /// - Parameters:
+    ///   - clientNonce: 16 unpredictable bytes, for Digest.
+    ///   - asksProgram: whether the program has a say in the login.
+    package init(
+        host: String, port: UInt16, credentials: ProxyCredentials?, clientNonce: [UInt8],
+        asksProgram: Bool = false
+    ) {
         target = authority(host, port)
         self.port = port
-        login = ProxyLogin(credentials, target: target, clientNonce: clientNonce)
+        login = ProxyLogin(credentials, target: target, clientNonce: clientNonce, asksProgram: asksProgram)
     }
 
     /// The request; on a new connection once more.
     package mutating func start(into output: inout [UInt8]) {
         isReused = false
         request(into: &output)
+    }
+
+    /// Answers what was asked.
+    ///
+    /// - Throws: `TransportError` at stage `proxy`.
+    package mutating func answer(
+        _ answer: ProxyAnswer, output: inout [UInt8]
+    ) throws(TransportError) -> ProxyProgress {
+        guard case .asking(let isConnected) = state else { return .needsMore }
+        do throws(ProxyLogin.Refusal) {
+            if let question = try login.answered(answer) { return .asks(question) }
+        } catch {
+            throw refusal(error)
+        }
+        guard isConnected else { return .reconnect }
+        isReused = true
+        request(into: &output)
+        return .needsMore
     }
 
     private mutating func request(into output: inout [UInt8]) {
@@ -67,13 +95,17 @@ package struct HTTPConnect: Sendable {
                 }
                 let progress = try replied(head, rest: input, output: &output)
                 if progress != .needsMore { return progress }
-            case .body(var reader):
-                guard reader.receive(&input) else { return .reconnect }
-                state = .body(reader)
-            case .done:
+            case .body(var reader, let question):
+                guard reader.receive(&input) else { return goOn(question) }
+                state = .body(reader, then: question)
+            case .asking, .done:
                 return .needsMore
             }
-            if case .body(let reader) = state, reader.isComplete {
+            if case .body(let reader, let question) = state, reader.isComplete {
+                if let question {
+                    state = .asking(isConnected: true)
+                    return .asks(question)
+                }
                 isReused = true
                 request(into: &output)
             }
@@ -81,13 +113,25 @@ package struct HTTPConnect: Sendable {
         return .needsMore
     }
 
-    /// Whether an end of the connection here asks for a new one; else it is the proxy's last word.
-    package var mayReconnect: Bool {
+    /// The connection has ended.
+    ///
+    /// - Returns: how to go on; nil where that was the proxy's last word.
+    package mutating func connectionEnded() -> ProxyProgress? {
         switch state {
-        case .head(_, let hasBytes): isReused && !hasBytes
-        case .body: true
-        case .done: false
+        case .head(_, let hasBytes): return isReused && !hasBytes ? .reconnect : nil
+        case .body(_, let question): return goOn(question)
+        case .asking:
+            state = .asking(isConnected: false)
+            return .needsMore
+        case .done: return nil
         }
+    }
+
+    /// Without this connection.
+    private mutating func goOn(_ question: ProxyQuestion?) -> ProxyProgress {
+        guard let question else { return .reconnect }
+        state = .asking(isConnected: false)
+        return .asks(question)
     }
 
     private mutating func replied(
@@ -103,22 +147,22 @@ package struct HTTPConnect: Sendable {
             // Content-Length and Transfer-Encoding mean nothing here (RFC 9110, section 9.3.6).
             return .open
         case 407:
+            challenge = Self.evidence(head, status, reason, rest)
+            let question: ProxyQuestion?
             do throws(ProxyLogin.Refusal) {
-                try login.challenged(HTTPChallenge.all(in: head, "Proxy-Authenticate"))
+                question = try login.challenged(HTTPChallenge.all(in: head, "Proxy-Authenticate"))
             } catch {
-                switch error {
-                case .required: throw Self.refusal(.proxyAuthRequired, head, status, reason, rest)
-                case .failed: throw Self.refusal(.proxyAuthFailed, head, status, reason, rest)
-                case .schemes(let names): throw Self.unspoken(names)
-                }
+                throw refusal(error)
             }
             guard Self.isPersistent(head, version), let reader = HTTPBodyReader(of: head) else {
-                return .reconnect
+                return goOn(question)
             }
-            state = .body(reader)
+            state = .body(reader, then: question)
             return .needsMore
         default:
-            throw Self.refusal(code(forStatus: status), head, status, reason, rest)
+            throw TransportError(
+                stage: .proxy, code: code(forStatus: status),
+                evidence: Self.evidence(head, status, reason, rest))
         }
     }
 
@@ -142,12 +186,24 @@ package struct HTTPConnect: Sendable {
         return !options.contains("close") && (version > .http10 || options.contains("keep-alive"))
     }
 
-    private static func refusal(
-        _ code: FailureCode, _ head: HTTPHead, _ status: Int, _ reason: String,
-        _ rest: UnsafeRawBufferPointer
-    ) -> TransportError {
-        let refusal = HandshakeError.Refusal(status: status, reason: reason, head: head, body: rest)
-        return TransportError(stage: .proxy, code: code, evidence: .http(TransportError.answer(refusal)))
+    private static func evidence(
+        _ head: HTTPHead, _ status: Int, _ reason: String, _ rest: UnsafeRawBufferPointer
+    ) -> TransportError.Evidence {
+        .http(
+            TransportError.answer(
+                HandshakeError.Refusal(status: status, reason: reason, head: head, body: rest)))
+    }
+
+    private func refusal(_ refusal: ProxyLogin.Refusal) -> TransportError {
+        switch refusal {
+        case .required: TransportError(stage: .proxy, code: .proxyAuthRequired, evidence: challenge)
+        case .failed: TransportError(stage: .proxy, code: .proxyAuthFailed, evidence: challenge)
+        case .schemes(let names): Self.unspoken(names)
+        case .reason(let reason):
+            TransportError(
+                stage: .proxy, code: .proxyAuthRequired,
+                evidence: .text(TransportError.Evidence.printable(reason)))
+        }
     }
 
     private static func unspoken(_ schemes: [String]) -> TransportError {
@@ -156,7 +212,7 @@ package struct HTTPConnect: Sendable {
             stage: .proxy, code: .proxyAuthRequired,
             evidence: .text(
                 "the proxy wants a login by \(names.isEmpty ? "a scheme that it doesn't name" : names), and only "
-                    + "Basic and Digest (MD5, SHA-256, SHA-512-256; qop auth) are spoken here"))
+                    + "Negotiate, Digest (MD5, SHA-256, SHA-512-256; qop auth) and Basic are spoken here"))
     }
 
     private static func error(_ error: HTTPHeadError) -> TransportError {

@@ -22,6 +22,7 @@ final class ProxyAttempt: EventHandler {
     /// Of the proxy.
     private let address: SocketAddress
     private let context: TLSContext?
+    private let handler: ProxyLoginHandler?
     private var machine: Machine
     private var completion: ((Result<ProxyTunnel, TransportError>) -> Void)?
 
@@ -32,15 +33,25 @@ final class ProxyAttempt: EventHandler {
     private var writeError: Int32?
     /// Where the proxy wants the next request on a new connection.
     private var reconnecting: TCPAttempt?
+    /// What the proxy's question waits for.
+    private var asking: Asking?
+    private var kerberos: Kerberos?
+
+    private enum Asking {
+        case program(Task<Void, Never>)
+        case kerberos
+    }
 
     init(
         loop: EventLoop, route: Route, address: SocketAddress, context: TLSContext?, machine: Machine,
+        handler: ProxyLoginHandler?,
         completion: @escaping (Result<ProxyTunnel, TransportError>) -> Void
     ) {
         self.loop = loop
         self.route = route
         self.address = address
         self.context = context
+        self.handler = handler
         self.machine = machine
         self.completion = completion
     }
@@ -75,9 +86,27 @@ final class ProxyAttempt: EventHandler {
 
     func cancel() {
         completion = nil
+        stopAsking()
         reconnecting?.cancel()
         reconnecting = nil
         disconnect()
+    }
+
+    /// Who on this side has been asked and hasn't answered, for a person; nil where it is the proxy's turn.
+    var awaited: String? {
+        switch asking {
+        case nil: nil
+        case .program: "the proxy's login handler"
+        case .kerberos: "Kerberos, asked for a ticket for the proxy,"
+        }
+    }
+
+    /// What SOCKS has logged in with.
+    var credentials: ProxyCredentials? {
+        switch machine {
+        case .http: nil
+        case .socks5(let socks): socks.credentials
+        }
     }
 
     func readable() {
@@ -135,12 +164,69 @@ final class ProxyAttempt: EventHandler {
     private func receivePlain(_ bytes: UnsafeRawBufferPointer) throws(TransportError) {
         var input = bytes
         var output: [UInt8] = []
-        switch try machine.receive(&input, output: &output) {
+        let progress = try machine.receive(&input, output: &output)
+        advance(progress, output, early: input)
+    }
+
+    private func advance(
+        _ progress: ProxyProgress, _ output: [UInt8],
+        early: UnsafeRawBufferPointer = .init(start: nil, count: 0)
+    ) {
+        switch progress {
         case .needsMore: send(output)
-        case .open: opened(early: Array(input))
+        case .open: opened(early: Array(early))
         case .reconnect: reconnect()
+        case .asks(let question): ask(question)
         }
     }
+
+    // MARK: Questions
+
+    private func ask(_ question: ProxyQuestion) {
+        guard let proxy = route.proxy else { return }
+        let bound = LoopBound(WeakAttempt(attempt: self), on: loop)
+        switch question {
+        case .program(let schemes, let attempt, let tried):
+            guard let handler else { return }
+            let challenge = ProxyChallenge(proxy: proxy, schemes: schemes, attempt: attempt, tried: tried)
+            // A deadline runs: ahead of work that has none.
+            asking = .program(
+                Task(priority: .high) {
+                    let answer: ProxyAnswer
+                    do {
+                        answer = .program(try await handler(challenge))
+                    } catch {
+                        answer = .failed("\(error)")
+                    }
+                    bound.execute { $0.attempt?.answered(answer) }
+                })
+        case .negotiate(let token):
+            asking = .kerberos
+            let kerberos = kerberos ?? Kerberos(host: proxy.host)
+            self.kerberos = kerberos
+            kerberos.step(token) { answer in bound.execute { $0.attempt?.answered(answer) } }
+        }
+    }
+
+    private func answered(_ answer: ProxyAnswer) {
+        guard asking != nil else { return }
+        asking = nil
+        var output: [UInt8] = []
+        do throws(TransportError) {
+            advance(try machine.answer(answer, output: &output), output)
+        } catch {
+            return fail(error)
+        }
+        tls?.drain(into: &wire)
+        flush()
+    }
+
+    private func stopAsking() {
+        if case .program(let task) = asking { task.cancel() }
+        asking = nil
+    }
+
+    // MARK: The wire
 
     private func send(_ output: [UInt8]) {
         guard let tls else { return wire.append(contentsOf: output) }
@@ -196,7 +282,10 @@ final class ProxyAttempt: EventHandler {
                 return fail(error)
             }
         }
-        if machine.mayReconnect { return reconnect() }
+        if let progress = machine.connectionEnded() {
+            disconnect()
+            return advance(progress, [])
+        }
         let code: FailureCode =
             switch number {
             case nil: .tcpClosed
@@ -210,6 +299,7 @@ final class ProxyAttempt: EventHandler {
         // The alert that says why goes out before we leave.
         tls?.drain(into: &wire)
         flush()
+        stopAsking()
         disconnect()
         var error = error
         if error.stage != .local { error.stage = .proxy }
@@ -257,10 +347,30 @@ extension ProxyAttempt.Machine {
         }
     }
 
-    fileprivate var mayReconnect: Bool {
+    fileprivate mutating func answer(
+        _ answer: ProxyAnswer, output: inout [UInt8]
+    ) throws(TransportError) -> ProxyProgress {
         switch self {
-        case .http(let connect): connect.mayReconnect
-        case .socks5: false
+        case .http(var connect):
+            defer { self = .http(connect) }
+            return try connect.answer(answer, output: &output)
+        case .socks5(var socks):
+            defer { self = .socks5(socks) }
+            return try socks.answer(answer, output: &output)
         }
     }
+
+    fileprivate mutating func connectionEnded() -> ProxyProgress? {
+        switch self {
+        case .http(var connect):
+            defer { self = .http(connect) }
+            return connect.connectionEnded()
+        case .socks5: return nil
+        }
+    }
+}
+
+/// A handler that hangs keeps no attempt alive.
+private struct WeakAttempt {
+    weak var attempt: ProxyAttempt?
 }

@@ -10,6 +10,8 @@ package struct SOCKS5: Sendable {
 
     private enum State {
         case method
+        /// The program, for user name and password.
+        case asking
         case login
         case reply
         case done
@@ -20,18 +22,24 @@ package struct SOCKS5: Sendable {
     private static let userNameAndPassword: UInt8 = 2
 
     private let target: Target
-    private let credentials: ProxyCredentials?
+    /// Of the profile, or the program's answer.
+    private(set) var credentials: ProxyCredentials?
+    private let asksProgram: Bool
     private var state = State.method
     /// Of the message that is coming.
     private var received: [UInt8] = []
 
-    package init(to target: Target, credentials: ProxyCredentials?) {
+    /// - Parameter asksProgram: whether the program is asked for credentials where there are none.
+    package init(to target: Target, credentials: ProxyCredentials?, asksProgram: Bool = false) {
         self.target = target
         self.credentials = credentials
+        self.asksProgram = asksProgram
     }
 
+    private var offersLogin: Bool { credentials != nil || asksProgram }
+
     package mutating func start(into output: inout [UInt8]) {
-        let methods = credentials == nil ? [Self.noLogin] : [Self.noLogin, Self.userNameAndPassword]
+        let methods = offersLogin ? [Self.noLogin, Self.userNameAndPassword] : [Self.noLogin]
         output += [Self.version, UInt8(methods.count)] + methods
     }
 
@@ -47,6 +55,11 @@ package struct SOCKS5: Sendable {
                     throw Self.malformed(message + Array(input.prefix(62)))
                 }
                 try chosen(message[1], output: &output)
+                if case .asking = state {
+                    let scheme = ProxyChallenge.Scheme(name: "username/password")
+                    return .asks(.program(schemes: [scheme], attempt: 1, tried: []))
+                }
+            case .asking: return .needsMore
             case .login:
                 guard let message = take(2, from: &input) else { return .needsMore }
                 // The version is that of the login, 1; some servers say that of SOCKS.
@@ -72,17 +85,50 @@ package struct SOCKS5: Sendable {
         case (Self.noLogin, _):
             request(into: &output)
         case (Self.userNameAndPassword, let credentials?):
-            let name = Array(credentials.userName.utf8.prefix(255))
-            let password = Array(credentials.password.prefix(255))
-            output += [1, UInt8(name.count)] + name + [UInt8(password.count)] + password
-            state = .login
+            login(credentials, into: &output)
+        case (Self.userNameAndPassword, nil) where asksProgram:
+            state = .asking
         default:
-            let offered = credentials == nil ? "no login" : "no login, or user name and password"
+            let offered = offersLogin ? "no login, or user name and password" : "no login"
             let answer = method == 0xFF ? "none of them" : "\(method)"
             throw TransportError(
                 stage: .proxy, code: .proxySOCKSMethod,
                 evidence: .text("offered were \(offered); the proxy takes \(answer)"))
         }
+    }
+
+    /// Answers what was asked.
+    ///
+    /// - Throws: `TransportError` at stage `proxy`.
+    package mutating func answer(
+        _ answer: ProxyAnswer, output: inout [UInt8]
+    ) throws(TransportError) -> ProxyProgress {
+        guard case .asking = state else { return .needsMore }
+        let reason: String
+        switch answer {
+        case .program(.credentials(let userName, let password)):
+            let credentials = ProxyCredentials(userName: userName, password: password)
+            guard let problem = credentials.problemForSOCKS else {
+                self.credentials = credentials
+                login(credentials, into: &output)
+                return .needsMore
+            }
+            reason = problem
+        case .program(.header): reason = "the login handler gave a header, which SOCKS doesn't have"
+        case .program(.builtIn): reason = "the proxy wants user name and password, and there are none"
+        case .failed(let text): reason = text
+        case .token: reason = "SOCKS has no tokens here"
+        }
+        throw TransportError(
+            stage: .proxy, code: .proxyAuthRequired,
+            evidence: .text(TransportError.Evidence.printable(reason)))
+    }
+
+    private mutating func login(_ credentials: ProxyCredentials, into output: inout [UInt8]) {
+        let name = Array(credentials.userName.utf8.prefix(255))
+        let password = Array(credentials.password.prefix(255))
+        output += [1, UInt8(name.count)] + name + [UInt8(password.count)] + password
+        state = .login
     }
 
     private mutating func request(into output: inout [UInt8]) {

@@ -18,6 +18,9 @@ public struct ClientConfiguration: Sendable {
     public var upgradeRequest: (@Sendable (UpgradeRequest, ConnectionAttempt) async throws -> UpgradeRequest)?
     /// Enhanced authentication (5.0, section 4.12), besides user name and password where these are set; nil for none.
     public var authentication: (any AuthenticationHandler)?
+    /// Asked how to log in where the profile's proxy wants a login; nil, the default, for Kerberos and the proxy's own
+    /// user name and password.
+    public var proxyLogin: ProxyLoginHandler?
     /// Whether the first connect begins a new session. Under 5.0 reconnects resume it; under 3.1.1 this is
     /// Clean Session, and holds for every connection.
     public var cleanStart: Bool
@@ -109,7 +112,8 @@ public struct ClientConfiguration: Sendable {
         responseTopicPrefix: String = "responses", connectProperties: Properties = Properties(),
         log: (@Sendable (LogEvent) -> Void)? = nil,
         credentials: (@Sendable (ConnectionAttempt) async throws -> Credentials)? = nil,
-        upgradeRequest: (@Sendable (UpgradeRequest, ConnectionAttempt) async throws -> UpgradeRequest)? = nil
+        upgradeRequest: (@Sendable (UpgradeRequest, ConnectionAttempt) async throws -> UpgradeRequest)? = nil,
+        proxyLogin: ProxyLoginHandler? = nil
     ) {
         self.version = version
         self.clientID = clientID
@@ -118,6 +122,7 @@ public struct ClientConfiguration: Sendable {
         self.credentials = credentials
         self.upgradeRequest = upgradeRequest
         self.authentication = authentication
+        self.proxyLogin = proxyLogin
         self.cleanStart = cleanStart
         self.keepAlive = keepAlive
         self.pingTimeout = pingTimeout

@@ -93,6 +93,7 @@ extension SessionDriver {
         let ascent = RouteAscent(
             loop: loop, ways: preparation.ways, ladder: server.profile.ladder,
             refusals: refusals, contexts: tlsContexts, resolver: configuration.resolver,
+            proxyLogin: configuration.proxyLogin,
             owner: RouteAscent.Owner(
                 upgrade: upgradeHook(server),
                 observe: { log?(.stage($0, of: $1)) },

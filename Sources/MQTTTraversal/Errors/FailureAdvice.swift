@@ -83,14 +83,18 @@ package struct FailureAdvice: Sendable, Hashable {
         case .proxyUnresolvable, .proxyRefused, .proxyTimeout:
             (
                 .proxy,
-                "The proxy itself can't be reached: check its host and port in the profile."
+                "The proxy itself can't be reached, or the login at it takes too long: check its host and port in the profile."
             )
         case .proxyAuthRequired:
             (
                 .proxy,
-                "The proxy wants a login: give the profile's proxy a user name and a password; NTLM and Negotiate need a helper proxy on this machine."
+                "The proxy wants a login: give the profile's proxy a user name and a password, run kinit where it wants Kerberos, or set `proxyLogin`; NTLM needs a helper proxy on this machine."
             )
-        case .proxyAuthFailed: (.program, "The proxy refuses the login: check user name and password for it.")
+        case .proxyAuthFailed:
+            (
+                .program,
+                "The proxy refuses the login: check user name and password for it, or the Kerberos ticket."
+            )
         case .proxyDeniedPort, .proxyDeniedHost:
             (.proxy, "The proxy forbids this destination: ask for it to be allowed, or try port 443.")
         case .proxyGatewayError:
