@@ -7,7 +7,7 @@ SHELL := /bin/bash
 
 build_packages := libssl-dev zlib1g-dev pkg-config
 broker_packages := mosquitto mosquitto-clients
-proxy_packages := squid tinyproxy dante-server
+proxy_packages := squid tinyproxy dante-server krb5-kdc krb5-admin-server krb5-user
 swift_sources := Package.swift Sources Tests Examples
 # All tests share as many threads as there are cores, and two event loops. Those that only compute would hold up
 # those that keep time, and so would all the rest hold up those that watch a broker for a keep-alive of a second.
@@ -33,7 +33,7 @@ test: ## Install what is missing, then lint, build without warnings, and run all
 	@.ci/step "Debian packages to test against" .ci/install $(broker_packages) \
 		|| { [ $$? -eq 3 ] && echo "SKIPPED without root and mosquitto: the scenarios against mosquitto"; }
 	@.ci/step "proxies to test against" .ci/install $(proxy_packages) \
-		|| { [ $$? -eq 3 ] && echo "SKIPPED without root and these: the scenarios through squid, tinyproxy and dante"; }
+		|| { [ $$? -eq 3 ] && echo "SKIPPED without root and these: the scenarios through squid, tinyproxy, dante, and with Kerberos"; }
 	@.ci/step lint $(MAKE) --no-print-directory lint
 	@.ci/step obligations $(MAKE) --no-print-directory obligations
 	@.ci/step build swift build --build-tests $(strict)

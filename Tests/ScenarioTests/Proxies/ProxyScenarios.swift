@@ -1,3 +1,5 @@
+import Foundation
+import Glibc
 import MQTTCore
 import MQTTTransport
 import MQTTTraversal
@@ -66,6 +68,16 @@ struct ProxyScenarios {
         #expect(error.code == .proxyGatewayError)
     }
 
+    @Test(.enabled(if: ProxyServer.Kind.tinyproxy.isAvailable, "needs the Debian package tinyproxy"))
+    func `tinyproxy lets every transport through`() async throws {
+        let server = try await ProxyServer(.tinyproxy)
+        for scenario in Self.scenarios {
+            var profile = try await scenario.profile()
+            profile.proxy = try Self.proxy(server)
+            try await Self.roundTrip(scenario, profile)
+        }
+    }
+
     @Test(
         .enabled(
             if: ProxyServer.Kind.tinyproxyForPort443.isAvailable, "needs the Debian package tinyproxy"))
@@ -101,10 +113,16 @@ struct ProxyScenarios {
 
     @Test(
         .enabled(
-            if: ProxyServer.Kind.danteWithLogin.isAvailable, "needs root and the Debian package dante-server")
+            if: ProxyServer.Kind.danteWithLogin.isAvailable,
+            "needs root, mount namespaces and the Debian package dante-server")
     )
-    func `dante refuses a wrong login, and wants one`() async throws {
+    func `dante takes an account's password, refuses a wrong one, and wants one`() async throws {
         let server = try await ProxyServer(.danteWithLogin)
+        for (scenario, scheme) in zip(Self.scenarios, ["socks5", "socks5h", "socks5", "socks5h"]) {
+            var profile = try await scenario.profile()
+            profile.proxy = try Self.proxy(server, url: scheme)
+            try await Self.roundTrip(scenario, profile)
+        }
         var profile = try await Self.scenarios[0].profile()
         for (proxy, code) in [
             (try Self.proxy(server, url: "socks5", password: "wrong"), FailureCode.proxyAuthFailed),
@@ -114,6 +132,49 @@ struct ProxyScenarios {
             let client = Self.scenarios[0].client(profile)
             let (error, _) = try await failure("connect") { try await client.connect() }
             #expect(error.code == code, "\(error)")
+        }
+    }
+
+    @Test(
+        .enabled(
+            if: ProxyServer.Kind.squidKerberos.isAvailable,
+            "needs the Debian packages squid, krb5-kdc, krb5-admin-server and krb5-user"))
+    func `squid takes a Kerberos ticket, without one a password, and a KDC may hang`() async throws {
+        let server = try await ProxyServer(.squidKerberos)
+        let url = "http://localhost:\(server.port)"
+        let login = "http://\(ProxyServer.userName):\(ProxyServer.password)@localhost:\(server.port)"
+        let none = "no Kerberos credentials: run kinit"
+        let late =
+            "proxy.timeout at proxy (127.0.0.1:\(server.port)): Kerberos, asked for a ticket for the proxy"
+        for (proxy, tickets, says) in [
+            (url, "tickets", ""), (url, "none", none), (login, "none", ""), (url, "fresh", late),
+        ] {
+            if says == late {
+                // It accepts, and never answers.
+                let text = try String(contentsOfFile: server.directory + "/kdc.pid", encoding: .utf8)
+                kill(try #require(pid_t(text.filter(\.isNumber))), SIGSTOP)
+            }
+            let broker = try await Self.scenarios[0].profile()
+            // The library reads where the tickets are from the environment.
+            await #expect(processExitsWith: .success) {
+                [
+                    directory = server.directory as String, port = Int(broker.port) as Int,
+                    proxy = proxy as String, tickets = tickets as String, says = says as String
+                ] in
+                setenv("KRB5_CONFIG", "\(directory)/krb5.conf", 1)
+                setenv("KRB5CCNAME", "FILE:\(directory)/\(tickets)", 1)
+                var profile = try ConnectionProfile.tcp(host: "127.0.0.1", port: port)
+                profile.proxy = try Proxy(url: proxy)
+                if tickets == "fresh" { profile.deadlines.proxy = .seconds(1) }
+                let client = MQTTClient(profile: profile)
+                if says.isEmpty {
+                    try await client.connectInTime()
+                    try await client.disconnectInTime()
+                } else {
+                    let (error, _) = try await failure("connect") { try await client.connect() }
+                    #expect("\(error)".contains(says), "\(error)")
+                }
+            }
         }
     }
 }
