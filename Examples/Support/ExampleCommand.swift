@@ -1,5 +1,5 @@
 internal import Glibc
-internal import MQTTTraversal
+package import MQTTTraversal
 
 /// The command line that the example programs share: a broker URL, who to be there, and what to talk about.
 package struct ExampleCommand: Sendable {
@@ -42,14 +42,20 @@ package struct ExampleCommand: Sendable {
         if arguments.contains("--help") || arguments.contains("-h") { exit(printing: help) }
         do throws(UsageError) {
             return try settings(
-                parse(arguments, password: getenv("MQTT_PASSWORD").map { String(cString: $0) }))
+                parse(
+                    arguments, password: getenv("MQTT_PASSWORD").map { String(cString: $0) },
+                    proxies: .process))
         } catch {
             exit(name, misusedBy: error)
         }
     }
 
-    /// - Parameter password: the value of `MQTT_PASSWORD`, if set.
-    package func parse(_ arguments: [String], password: String?) throws(UsageError) -> ExampleOptions {
+    /// - Parameters:
+    ///   - password: the value of `MQTT_PASSWORD`, if set.
+    ///   - proxies: what `--proxy environment` means.
+    package func parse(
+        _ arguments: [String], password: String?, proxies: ProxyEnvironment = ProxyEnvironment([:])
+    ) throws(UsageError) -> ExampleOptions {
         let (values, positional) = try sort(arguments)
         let (url, operand) = try assign(positional, url: values["--url"])
 
@@ -57,6 +63,9 @@ package struct ExampleCommand: Sendable {
         if let file = values["--ca"] {
             // Has no meaning for mqtt:// and ws://, so that only the URL changes from network to network.
             profile.tls?.trust = .file(file)
+        }
+        if let proxy = values["--proxy"] {
+            profile.proxy = try ExampleOptions.proxy(proxy, for: profile, proxies)
         }
         if let userName = values["--username"] { profile.userName = userName }
         if let file = values["--password-file"] {
@@ -102,6 +111,9 @@ package struct ExampleCommand: Sendable {
         return [
             Option("--url", "URL", "the broker's URL, where it doesn't stand by itself"),
             Option("--ca", "FILE", "trust the CAs in this PEM file, and no others"),
+            Option(
+                "--proxy", "URL",
+                "go through this proxy, or by the word environment through that of HTTPS_PROXY and its like"),
             Option("--prefix", "PREFIX", requiresPrefix ? prefix : "\(prefix); random by default"),
             Option("--client-id", "ID", "the MQTT client identifier; made up by default"),
             Option("--username", "NAME", "the MQTT user name"),

@@ -64,6 +64,24 @@ package struct ExampleOptions: Sendable {
         return profile
     }
 
+    static func proxy(
+        _ text: String, for profile: ConnectionProfile, _ environment: ProxyEnvironment
+    ) throws(UsageError) -> Proxy? {
+        let proxy: Proxy
+        do throws(ProfileError) {
+            if text == "environment" { return try environment.proxy(for: profile) }
+            proxy = try Proxy(url: text)
+        } catch {
+            throw UsageError("--proxy can't be used: \(error)")
+        }
+        guard proxy.password == nil else {
+            throw UsageError(
+                "--proxy holds a password, and every user of this machine can read a command line: put the URL "
+                    + "into HTTPS_PROXY or ALL_PROXY, and use --proxy environment")
+        }
+        return proxy
+    }
+
     /// The first line of a file.
     static func password(file: String) throws(UsageError) -> [UInt8] {
         guard let stream = fopen(file, "re") else {

@@ -26,10 +26,12 @@ package struct Diagnosis: Sendable, Hashable, Codable {
         package let route: ProbeRoute
         /// For `ConnectionProfile(url:)`; without credentials.
         package let url: String
+        /// For `Proxy(url:)`; without credentials.
+        package let proxy: String?
         package let isEncrypted: Bool
 
         private enum CodingKeys: String, CodingKey {
-            case route, url
+            case route, url, proxy
             case isEncrypted = "encrypted"
         }
     }
@@ -40,7 +42,7 @@ package struct Diagnosis: Sendable, Hashable, Codable {
         let working = attempts.filter { $0.outcome == .ok }
         let best = working.first(where: \.isEncrypted) ?? working.first
         recommendation = best.map {
-            Recommendation(route: $0.route, url: $0.url, isEncrypted: $0.isEncrypted)
+            Recommendation(route: $0.route, url: $0.url, proxy: $0.proxy, isEncrypted: $0.isEncrypted)
         }
         let isInterrupted = attempts.contains { $0.outcome == .unfinished }
         switch best?.route {
@@ -65,7 +67,7 @@ private struct Findings {
 
     var sentences: [String] {
         [headline].compactMap { $0 }
-            + [resolution, refusal, certificates, ports, plaintext, rest]
+            + [resolution, proxy, refusal, certificates, ports, plaintext, rest]
             .compactMap { $0 }
     }
 
@@ -85,9 +87,30 @@ private struct Findings {
     /// The same name failed everywhere: no port has been tried at all.
     private var resolution: String? {
         let codes = failed.map { $0.failure?.stage == .resolve ? $0.failure?.code : nil }
-        guard best == nil, let code = codes.first ?? nil, codes.allSatisfy({ $0 == code }) else { return nil }
+        guard best == nil, let code = codes.first ?? nil, codes.allSatisfy({ $0 == code }),
+            code != .proxyUnresolvable
+        else { return nil }
         return "The name \(host) could not be resolved (\(code.rawValue)), so no port was tried: "
             + "this says nothing about the ports."
+    }
+
+    /// What failed at a proxy, or before it, says nothing of what is behind it.
+    private var proxy: String? {
+        let proxied = failed.filter { $0.proxy != nil }
+        guard best == nil, !proxied.isEmpty, proxied.count == failed.count else { return nil }
+        let codes = proxied.compactMap(\.failure?.code)
+        let way = list(names: Set(proxied.compactMap(\.proxy)).sorted())
+        if codes.allSatisfy({ $0 == .proxyUnresolvable || $0 == .proxyRefused || $0 == .proxyTimeout }) {
+            return
+                "The proxy \(way) can't be reached or doesn't answer, so this says nothing about the broker."
+        }
+        if codes.allSatisfy({ $0 == .proxyAuthRequired || $0 == .proxyAuthFailed || $0 == .proxySOCKSMethod })
+        {
+            return
+                "The proxy \(way) wants a login and got none that it takes, so nothing behind it was tried: this "
+                + "says nothing about the broker."
+        }
+        return nil
     }
 
     /// A CONNACK that refuses has come from a broker: the way there is open.
@@ -109,6 +132,8 @@ private struct Findings {
 
     /// The host is up where one port accepts, so that what happens to the others is about those ports.
     private var ports: String? {
+        // TCP ends at the proxy.
+        guard attempts.allSatisfy({ $0.proxy == nil }) else { return nil }
         let closed = failed.filter { $0.failure?.stage == .tcp }
         let open = attempts.filter { $0.stages.contains { $0.stage == .tcp && $0.state == .passed } }
         // Where the preferred way works, nobody has to open anything.
@@ -169,8 +194,12 @@ private struct Findings {
         for attempt in attempts where !numbers.contains(attempt.port) { numbers.append(attempt.port) }
         let names = ports ? numbers.map(String.init) : attempts.map(\.name)
         let prefix = ports ? (names.count == 1 ? "port " : "ports ") : ""
-        if names.count < 2 { return prefix + names.joined() }
-        return prefix + names.dropLast().joined(separator: ", ") + " and " + (names.last ?? "")
+        return prefix + list(names: names)
+    }
+
+    private func list(names: [String]) -> String {
+        if names.count < 2 { return names.joined() }
+        return names.dropLast().joined(separator: ", ") + " and " + (names.last ?? "")
     }
 
     private func phrase(_ failure: ProbeReport.Failure) -> String {

@@ -10,6 +10,7 @@ package struct ProbeOptions: Sendable, Hashable {
     package var clientID: String?
     package var userName: String?
     package var password: [UInt8]?
+    package var proxy: ProxyChoice
     /// How long each stage may take.
     package var timeout: Duration
 
@@ -17,10 +18,19 @@ package struct ProbeOptions: Sendable, Hashable {
     /// (RFC 6298, section 2), still make no failure.
     package static let defaultTimeout = Duration.seconds(5)
 
+    /// Through what the ways lead.
+    package enum ProxyChoice: Sendable, Hashable {
+        case none
+        case fixed(Proxy)
+        /// The one that these variables have for each way.
+        case environment(ProxyEnvironment)
+    }
+
     package init(
         host: String, ports: ProbePorts = ProbePorts(), version: ProtocolVersion = .v5,
         trust: TLSOptions.Trust = .system, clientID: String? = nil, userName: String? = nil,
-        password: [UInt8]? = nil, timeout: Duration = ProbeOptions.defaultTimeout
+        password: [UInt8]? = nil, proxy: ProxyChoice = .none,
+        timeout: Duration = ProbeOptions.defaultTimeout
     ) {
         self.host = host
         self.ports = ports
@@ -29,6 +39,7 @@ package struct ProbeOptions: Sendable, Hashable {
         self.clientID = clientID
         self.userName = userName
         self.password = password
+        self.proxy = proxy
         self.timeout = timeout
     }
 }
@@ -94,7 +105,7 @@ package struct ProbePlan: Sendable, Hashable {
     package let hasCredentials: Bool
 
     /// - Parameter random: makes the client identifiers.
-    /// - Throws: `ProfileError` where host or port can't be used.
+    /// - Throws: `ProfileError` where host, port or a variable that names a proxy can't be used.
     package init(
         _ options: ProbeOptions, random: inout some RandomNumberGenerator
     ) throws(ProfileError) {
@@ -137,6 +148,11 @@ package struct ProbePlan: Sendable, Hashable {
         profile.deadlines = StageDeadlines(
             resolve: options.timeout, tcp: options.timeout, proxy: options.timeout,
             tls: options.timeout, webSocket: options.timeout, mqttConnect: options.timeout)
+        switch options.proxy {
+        case .none: break
+        case .fixed(let proxy): profile.proxy = proxy
+        case .environment(let environment): profile.proxy = try environment.proxy(for: profile)
+        }
         return profile
     }
 

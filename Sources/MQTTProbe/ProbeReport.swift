@@ -36,6 +36,8 @@ package struct ProbeReport: Sendable, Hashable, Codable {
         /// Without credentials.
         package let url: String
         package let port: UInt16
+        /// The URL of the proxy on the way, without credentials.
+        package let proxy: String?
         package let isEncrypted: Bool
         package let outcome: Outcome
         /// Why it was skipped.
@@ -49,19 +51,21 @@ package struct ProbeReport: Sendable, Hashable, Codable {
         package let failure: Failure?
 
         private enum CodingKeys: String, CodingKey {
-            case route, url, port
+            case route, url, port, proxy
             case isEncrypted = "encrypted"
             case outcome, skipReason, milliseconds, redirects, stages, failure
         }
 
         package init(
-            route: ProbeRoute, url: String, port: UInt16, isEncrypted: Bool, outcome: Outcome,
-            skipReason: String? = nil, milliseconds: Double? = nil, redirects: [String]? = nil,
+            route: ProbeRoute, url: String, port: UInt16, proxy: String? = nil, isEncrypted: Bool,
+            outcome: Outcome, skipReason: String? = nil, milliseconds: Double? = nil,
+            redirects: [String]? = nil,
             stages: [Stage], failure: Failure? = nil
         ) {
             self.route = route
             self.url = url
             self.port = port
+            self.proxy = proxy
             self.isEncrypted = isEncrypted
             self.outcome = outcome
             self.skipReason = skipReason

@@ -149,7 +149,8 @@ package struct StageRecord: Sendable {
         let ended = observations.last?.ended
         return ProbeReport.Attempt(
             route: attempt.route, url: attempt.profile.description, port: attempt.profile.port,
-            isEncrypted: attempt.profile.isEncrypted, outcome: outcome, skipReason: attempt.skipReason,
+            proxy: attempt.profile.proxy?.description, isEncrypted: attempt.profile.isEncrypted,
+            outcome: outcome, skipReason: attempt.skipReason,
             milliseconds: started.flatMap { started in ended.map { started.duration(to: $0).milliseconds } },
             redirects: redirects.isEmpty ? nil : redirects,
             stages: stages.map { stage(_: $0, failure?.stage, isOpen: $0 == open, outcome) },

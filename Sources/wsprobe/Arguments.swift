@@ -1,5 +1,5 @@
 package import MQTTProbe
-internal import MQTTTraversal
+package import MQTTTraversal
 
 /// The command line, read.
 package struct Arguments: Sendable, Hashable {
@@ -18,6 +18,13 @@ package struct Arguments: Sendable, Hashable {
     package var isJSON = false
     package var authorityFile: String?
     package var passwordSource = PasswordSource.environment
+    package var proxySource = ProxySource.none
+
+    package enum ProxySource: Sendable, Hashable {
+        case none
+        case fixed(Proxy)
+        case environment
+    }
 
     /// - Parameter words: without the program's own name.
     /// - Throws: `UsageError`.
@@ -53,6 +60,7 @@ package struct Arguments: Sendable, Hashable {
             case "--username": options.userName = try value()
             case "--password-file": passwordFile = try value()
             case "--timeout": options.timeout = try Self.timeout(try value())
+            case "--proxy": proxySource = try Self.proxy(try value())
             case "--port": try Self.setPort(try value(), in: &options.ports)
             default: throw UsageError("unknown option \(name)")
             }
@@ -79,6 +87,21 @@ package struct Arguments: Sendable, Hashable {
             throw UsageError("give the host alone; other ports are set with --port, such as --port tls=9883")
         }
         return host
+    }
+
+    private static func proxy(_ text: String) throws(UsageError) -> ProxySource {
+        if text == "environment" { return .environment }
+        let proxy: Proxy
+        do throws(ProfileError) { proxy = try Proxy(url: text) } catch {
+            throw UsageError(
+                "--proxy takes a URL, such as http://proxy.example:3128, or environment: \(error)")
+        }
+        guard proxy.password == nil else {
+            throw UsageError(
+                "every user of this machine can read a password on a command line: put the proxy's URL into "
+                    + "HTTPS_PROXY or ALL_PROXY, and use --proxy environment")
+        }
+        return .fixed(proxy)
     }
 
     private static func timeout(_ text: String) throws(UsageError) -> Duration {
@@ -124,6 +147,10 @@ package struct Arguments: Sendable, Hashable {
                                 attempt after the other. A live device with the same one
                                 is disconnected and loses its session: probe with an
                                 identifier of its own, or while the device is off
+          --proxy URL           go through this proxy: http://, https://, socks5://
+                                (names are looked up here) or socks5h:// (by the
+                                proxy); or, by the word environment, through those of
+                                HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY
           --port ROUTE=PORT     another port, such as --port tls=9883; may be repeated
           --timeout SECONDS     for each stage of each attempt; 0.1 to 300, 5 by default
           --v3                  speak MQTT 3.1.1 instead of 5.0

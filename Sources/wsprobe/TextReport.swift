@@ -8,8 +8,9 @@ package struct TextReport {
     private let style: Style
 
     private static let width = 80
-    private static let columns: [(stage: ConnectionStage, title: String)] = [
-        (.resolve, "DNS"), (.tcp, "TCP"), (.tls, "TLS"), (.webSocket, "WS"), (.mqttConnect, "MQTT"),
+    private static let allColumns: [(stage: ConnectionStage, title: String)] = [
+        (.resolve, "DNS"), (.tcp, "TCP"), (.proxy, "Proxy"), (.tls, "TLS"), (.webSocket, "WS"),
+        (.mqttConnect, "MQTT"),
     ]
     private static let cellWidth = 6
 
@@ -59,13 +60,18 @@ package struct TextReport {
 
     private var table: [String] {
         let nameWidth = report.attempts.map(\.name.count).max() ?? 0
-        let titles = Self.columns.map { Self.leftPadded($0.title, Self.cellWidth) }.joined()
+        let hasProxy = report.attempts.contains { $0.proxy != nil }
+        let columns = Self.allColumns.filter { $0.stage != .proxy || hasProxy }
+        let titles = columns.map { Self.leftPadded($0.title, Self.cellWidth) }.joined()
         var lines = [Self.padded("Route", nameWidth) + titles + "   Result"]
         for attempt in report.attempts {
-            let cells = Self.columns.map { column in
+            let cells = columns.map { column in
                 cell(attempt.stages.first { $0.stage == column.stage })
             }
             lines.append(Self.padded(attempt.name, nameWidth) + cells.joined() + "   " + result(attempt))
+        }
+        for proxy in Set(report.attempts.compactMap(\.proxy)).sorted() {
+            lines.append(style.faint("DNS and TCP are those of the proxy \(proxy.printable)"))
         }
         lines.append(style.faint("Times in ms; ✗ ended there, – not reached"))
         return lines
@@ -133,13 +139,16 @@ package struct TextReport {
         var lines = [
             style.bold("Use: \(use.url)") + (use.isEncrypted ? "" : "  (in plaintext, if it must be)")
         ]
+        var changes: [String] = []
         if use.isEncrypted, let authorityFile {
-            lines.append("     var profile = try ConnectionProfile(url: \(use.url.swiftLiteral))")
-            lines.append("     profile.tls?.trust = .file(\(authorityFile.swiftLiteral))")
-        } else {
-            lines.append("     let profile = try ConnectionProfile(url: \(use.url.swiftLiteral))")
+            changes.append("     profile.tls?.trust = .file(\(authorityFile.swiftLiteral))")
         }
-        return lines
+        if let proxy = use.proxy {
+            changes.append("     profile.proxy = try Proxy(url: \(proxy.swiftLiteral))")
+        }
+        let keyword = changes.isEmpty ? "let" : "var"
+        lines.append("     \(keyword) profile = try ConnectionProfile(url: \(use.url.swiftLiteral))")
+        return lines + changes
     }
 
     // MARK: Text

@@ -32,6 +32,11 @@ enum WSProbe {
         var options = arguments.options
         if let file = arguments.authorityFile { options.trust = .file(file) }
         if options.userName != nil { options.password = try password(arguments.passwordSource) }
+        switch arguments.proxySource {
+        case .none: break
+        case .fixed(let proxy): options.proxy = .fixed(proxy)
+        case .environment: options.proxy = .environment(.process)
+        }
         var random = SystemRandomNumberGenerator()
         let plan: ProbePlan
         do throws(ProfileError) {

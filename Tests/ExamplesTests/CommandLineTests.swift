@@ -40,6 +40,20 @@ import Testing
         #expect(options.values["--interval"] == "0.5")
     }
 
+    @Test func a_proxy_is_a_url_or_what_the_environment_says() throws {
+        let environment = ProxyEnvironment([
+            "ALL_PROXY": "http://u:p@q.example:3128", "no_proxy": "near.example",
+        ])
+        for (host, proxy, expected) in [
+            ("broker.example", "socks5h://p.example", "socks5h://p.example:1080"),
+            ("broker.example", "environment", "http://q.example:3128"), ("near.example", "environment", nil),
+        ] {
+            let options = try Self.dashboard.parse(
+                ["mqtts://\(host)", "--proxy", proxy], password: nil, proxies: environment)
+            #expect(options.profile.proxy?.description == expected)
+        }
+    }
+
     @Test func a_ca_file_is_no_mistake_where_there_is_no_tls() throws {
         let options = try Self.dashboard.parse(["mqtt://broker.example", "--ca", "ca.pem"], password: nil)
         #expect(options.profile.description == "mqtt://broker.example:1883")
@@ -81,6 +95,7 @@ import Testing
         (["kitchen", "mqtt://h", "--prefix", "p", "--colour", "red"], "--colour is unknown"),
         (["kitchen", "mqtt://h", "mqtt://i", "--prefix", "p"], "more than one URL"),
         (["kitchen", "mqtt://h", "hall", "--prefix", "p"], "one argument too many"),
+        (["kitchen", "mqtt://h", "--prefix", "p", "--proxy", "p:1"], "--proxy can't be used"),
         (["kitchen", "http://h", "--prefix", "p"], "the scheme \"http\" is unknown"),
         (["kitchen", "mqtt://h:0", "--prefix", "p"], "port 0"),
         (["kitchen", "mqtt://h", "--prefix", "p", "--client-id", ""], "--client-id is empty"),
@@ -99,6 +114,7 @@ import Testing
         ["mqtts://ann:hunter2@broker.example"], ["--url", "mqtts://ann:hunter2@broker.example"],
         ["mqtts://h", "--password", "hunter2"], ["mqtts://h", "--password=hunter2"],
         ["mqtts://h", "mqtts://ann:hunter2@broker.example"],
+        ["mqtts://h", "--proxy", "http://ann:hunter2@p"],
     ])
     func a_password_on_the_command_line_is_refused_and_not_repeated(_ arguments: [String]) throws {
         let error = #expect(throws: UsageError.self) { try Self.dashboard.parse(arguments, password: nil) }
@@ -106,7 +122,7 @@ import Testing
     }
 
     @Test(arguments: [
-        "--ca", "--prefix", "--client-id", "--username", "--password-file", "--v3", "--interval",
+        "--ca", "--prefix", "--client-id", "--username", "--password-file", "--v3", "--interval", "--proxy",
     ])
     func the_help_names_every_option(_ option: String) {
         #expect(Self.sensor.help.contains(option))

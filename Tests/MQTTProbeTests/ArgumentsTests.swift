@@ -32,6 +32,20 @@ struct ArgumentsTests {
         #expect(arguments.passwordSource == .file("p"))
     }
 
+    @Test func a_proxy_is_a_url_or_the_environment() throws {
+        #expect(try Arguments(["h"]).proxySource == .none)
+        #expect(try Arguments(["h", "--proxy", "environment"]).proxySource == .environment)
+        let proxy = try Proxy(url: "http://u@[::1]")
+        #expect(try Arguments(["--proxy=http://u@[::1]", "h"]).proxySource == .fixed(proxy))
+    }
+
+    @Test func a_password_of_a_proxy_is_refused_and_not_repeated() throws {
+        for url in ["http://u:hunter2@h", "http://u:hunter2@h/x", "ftp://u:hunter2@h"] {
+            let error = #expect(throws: UsageError.self) { try Arguments(["h", "--proxy", url]) }
+            #expect(try #require(error).description.contains("hunter2") == false)
+        }
+    }
+
     @Test(arguments: [["--help"], ["-h"], ["host", "--help", "--nonsense"]])
     func help_is_given_whatever_else_stands_there(words: [String]) throws {
         #expect(try Arguments(words).command == .help)
@@ -73,7 +87,7 @@ struct ArgumentsTests {
         #expect(Arguments.help.split(separator: "\n").allSatisfy { $0.count <= 80 })
         for option in [
             "--ca", "--username", "--password-file", "--client-id", "--port", "--timeout", "--v3", "--json",
-            "--help",
+            "--help", "--proxy",
         ] {
             #expect(Arguments.help.contains(option))
         }

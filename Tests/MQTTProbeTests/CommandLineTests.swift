@@ -53,6 +53,27 @@ struct CommandLineTests {
         return try routes.flatMap { ["--port", "\($0.0)=\(try #require(broker.ports[$0.1]))"] }
     }
 
+    @Test func a_proxy_that_is_not_there_is_not_the_brokers_fault() async throws {
+        let broker = try await LoopbackBroker.start()
+        await broker.stop()
+        let port = try #require(broker.ports[.tcp])
+        for (arguments, environment) in [
+            (["--proxy", "http://127.0.0.1:\(port)"], [:]),
+            (
+                ["--proxy", "environment"],
+                ["all_proxy": "127.0.0.1:\(port)", "https_proxy": "", "http_proxy": ""]
+            ),
+        ] {
+            let ended = try await Self.run(["broker.example"] + arguments, environment: environment)
+            #expect(ended.status == 2)
+            #expect(ended.output.contains("DNS   TCP Proxy   TLS"))
+            #expect(ended.output.contains("TLS 8883, WSS 8084 /mqtt, WSS 443 /mqtt, TCP 1883: proxy.refused"))
+            let sentence = "The proxy http://127.0.0.1:\(port) can't be reached or doesn't answer"
+            #expect(ended.output.replacing("\n", with: " ").contains(sentence))
+            #expect(!ended.output.contains("the host may be down"))
+        }
+    }
+
     @Test func status_0_where_tls_works() async throws {
         let broker = try await LoopbackBroker.start()
         let ended = try await Self.run(

@@ -49,6 +49,29 @@ struct TextReportTests {
                 """)
     }
 
+    @Test func a_way_through_a_proxy_says_so() {
+        let attempt = ProbeReport.Attempt(
+            route: .tls, url: "mqtts://h:8883", port: 8883, proxy: "http://p:3128", isEncrypted: true,
+            outcome: .ok,
+            stages: [.resolve, .tcp, .proxy, .tls, .mqttConnect].map { .init($0, .passed, milliseconds: 5) })
+        let text = TextReport(Reports.report([attempt, Reports.skipped(.tcp)])).text
+        #expect(
+            text.contains(
+                """
+                Route      DNS   TCP Proxy   TLS    WS  MQTT   Result
+                TLS 8883     5     5     5     5           5   ok
+                TCP 1883     –     –                       –   skipped
+                DNS and TCP are those of the proxy http://p:3128
+                """))
+        #expect(
+            text.hasSuffix(
+                """
+                     var profile = try ConnectionProfile(url: "mqtts://h:8883")
+                     profile.proxy = try Proxy(url: "http://p:3128")
+
+                """))
+    }
+
     @Test func with_a_ca_file_the_recommendation_names_it() {
         let text = TextReport(Reports.report([Reports.passing(.tls)]), authorityFile: "my \"ca\".pem").text
         #expect(
