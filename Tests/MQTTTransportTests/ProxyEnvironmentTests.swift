@@ -121,7 +121,7 @@ private func variables(_ text: Substring) -> [String: String] {
         arguments: [
             ("https_proxy", "socks4://alice:secret@h", "SOCKS 4"), ("HTTPS_PROXY", "socks4a://h", "SOCKS 4"),
             ("ALL_PROXY", "ftp://alice:secret@h", "scheme"), ("all_proxy", "http://alice:secret@h:x", "port"),
-            ("https_proxy", "alice:secret", "port"),
+            ("https_proxy", "alice:secret", "port"), ("https_proxy", "alice:99999", "port"),
             ("https_proxy", "http://alice:secret/@h", "percent-encoded"),
             ("https_proxy", "alice:12:secret", "brackets"), ("https_proxy", "a\"secret\"", "host"),
             ("https_proxy", "socks5h://alice@h", "RFC 1929"), ("https_proxy", "http://h/secret", "no path"),
@@ -135,6 +135,7 @@ private func variables(_ text: Substring) -> [String: String] {
         #expect(error?.description.hasPrefix("the environment variable \(name): ") == true)
         #expect(error?.description.contains(says) == true, "\(String(describing: error))")
         #expect(error?.description.contains("secret") == false)
+        #expect(error?.description.contains("99999") == false)
     }
 
     @Test func `neither a description nor a dump tells a value`() {

@@ -87,6 +87,9 @@ extension Proxy {
             proxy = try Proxy(url: hasScheme ? value : "http://\(value)", portOfHTTP: 1080)
         } catch {
             // Where a part isn't what it was taken for, its text may be the password.
+            if error.description.hasPrefix("the port ") {
+                throw ProfileError("the port isn't a number from 1 to 65535")
+            }
             throw ProfileError(Self.withoutQuotation(error.description))
         }
         self = proxy

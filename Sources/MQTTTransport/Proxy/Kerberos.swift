@@ -107,13 +107,14 @@ private struct GSSLibrary: @unchecked Sendable {
     private static func isError(_ status: UInt32) -> Bool { status >> 16 != 0 }
 
     private func text(_ major: UInt32, _ minor: UInt32) -> String {
-        // GSS_C_MECH_CODE and GSS_C_GSS_CODE: the mechanism's own words say more.
-        let words = message(minor, type: 2) ?? message(major, type: 1) ?? "GSSAPI status \(major), \(minor)"
-        // GSS_S_NO_CRED and GSS_S_CREDENTIALS_EXPIRED.
+        // GSS_S_NO_CRED and GSS_S_CREDENTIALS_EXPIRED, for which SPNEGO's own words are vague.
         switch major >> 16 & 0xFF {
-        case 7, 11: return "no Kerberos credentials: run kinit (\(words))"
-        default: return words
+        case 7: return "no Kerberos credentials: run kinit"
+        case 11: return "the Kerberos credentials have expired: run kinit"
+        default: break
         }
+        // GSS_C_MECH_CODE and GSS_C_GSS_CODE: the mechanism's own words say more.
+        return message(minor, type: 2) ?? message(major, type: 1) ?? "GSSAPI status \(major), \(minor)"
     }
 
     private func message(_ status: UInt32, type: Int32) -> String? {
