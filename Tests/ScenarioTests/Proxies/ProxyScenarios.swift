@@ -44,6 +44,14 @@ struct ProxyScenarios {
             try await Self.roundTrip(scenario, profile)
         }
         var profile = try await Self.scenarios[0].profile()
+        profile.proxy = try Proxy(.http, host: "127.0.0.1", port: Int(server.port))
+        let asked = Self.scenarios[0].client(profile) {
+            $0.proxyLogin = { _ in
+                .credentials(userName: ProxyServer.userName, password: Array(ProxyServer.password.utf8))
+            }
+        }
+        try await asked.connectInTime()
+        try await asked.disconnectInTime()
         for (proxy, code) in [
             (try Self.proxy(server, password: "wrong"), FailureCode.proxyAuthFailed),
             (try Proxy(.http, host: "127.0.0.1", port: Int(server.port)), .proxyAuthRequired),
