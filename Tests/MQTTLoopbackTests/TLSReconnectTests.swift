@@ -17,7 +17,7 @@ import Testing
             configuration: .init(
                 clientID: "c", reconnect: .quick,
                 log: { event in
-                    guard case .stage(let observation) = event, observation.stage == .tls,
+                    guard case .stage(let observation, _) = event, observation.stage == .tls,
                         let detail = observation.detail
                     else { return }
                     handshakes.update { $0.append(detail.contains(", resumed")) }

@@ -4,7 +4,7 @@ import Testing
 /// The ways to services that have a name.
 @Suite struct NamedServicesTests {
     private static func ways(_ profile: ConnectionProfile) throws -> [String] {
-        try profile.ways().map { way in
+        try profile.directWays().map { way in
             let protocols = way.tls?.applicationProtocols ?? []
             return "\(way)" + (protocols.isEmpty ? "" : " \(protocols.joined(separator: ","))")
         }
@@ -25,7 +25,7 @@ import Testing
         let identity = TLSOptions.Identity(certificateFile: "c.pem", privateKeyFile: "k.pem")
         let certified = try ConnectionProfile.awsIoT(endpoint: "e", identity: identity)
         #expect(try Self.ways(certified) == ["mqtts://e:8883", "mqtts://e:443 x-amzn-mqtt-ca"])
-        #expect(try certified.ways().allSatisfy { $0.tls?.identity == identity })
+        #expect(try certified.directWays().allSatisfy { $0.tls?.identity == identity })
         #expect(try Self.ways(.awsIoT(endpoint: "e")) == ["mqtts://e:443 mqtt"])
     }
 

@@ -22,7 +22,7 @@ import Testing
     private let clock = Clock()
     private let ways: [ConnectionProfile]
 
-    init() throws { ways = try ConnectionProfile.automatic(host: "broker.test").ways() }
+    init() throws { ways = try ConnectionProfile.automatic(host: "broker.test").directWays() }
 
     private func memory(_ file: RouteMemoryFile? = nil) -> RouteMemory {
         RouteMemory(file: file, lifetime: .seconds(3600), clock: clock.read)

@@ -8,7 +8,8 @@ import Testing
 @Suite("TLS, resumed sessions", .timeLimit(.minutes(1)))
 struct TLSResumptionTests {
     /// Connects, waits for a byte, behind which every ticket has come, and hangs up; whether TLS was resumed.
-    private func connect(_ bench: Bench, _ profile: ConnectionProfile, _ contexts: TLSContextStore) async throws
+    private func connect(_ bench: Bench, _ profile: ConnectionProfile, _ contexts: TLSContextStore)
+        async throws
         -> Bool
     {
         let client = try bench.client(profile, contexts: contexts)

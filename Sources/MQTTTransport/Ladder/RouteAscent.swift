@@ -148,7 +148,7 @@ package final class RouteAscent {
         }
         let connector = Connector(
             loop: loop, route: Route(way), contexts: contexts, upgrade: owner.upgrade(way),
-            resolver: resolver,
+            proxyLogin: proxyLogin, resolver: resolver,
             observe: { [owner] in owner.observe($0, way) },
             completion: { [weak self] result in
                 guard let self else {

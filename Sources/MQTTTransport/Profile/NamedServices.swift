@@ -33,6 +33,7 @@ extension ConnectionProfile {
     ) throws(ProfileError) -> ConnectionProfile {
         var options = options
         options.identity = identity
+        options.requiresApplicationProtocol = true
         return try automatic(
             host: endpoint, rungs: [.tls(), .tls(port: 443, applicationProtocols: ["x-amzn-mqtt-ca"])],
             options: options)
@@ -42,7 +43,9 @@ extension ConnectionProfile {
     public static func awsIoT(
         endpoint: String, customAuthorizerWith options: TLSOptions = TLSOptions()
     ) throws(ProfileError) -> ConnectionProfile {
-        try automatic(
+        var options = options
+        options.requiresApplicationProtocol = true
+        return try automatic(
             host: endpoint, rungs: [.tls(port: 443, applicationProtocols: ["mqtt"])], options: options)
     }
 

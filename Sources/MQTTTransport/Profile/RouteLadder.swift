@@ -22,6 +22,10 @@ public struct RouteLadder: Sendable, Hashable {
     public var stagger: Duration
     /// How long an attempt may take over all rungs, CONNACK included; above zero.
     public var deadline: Duration
+    /// Whether the proxies that the environment names (`ProxyEnvironment`) make further rungs, after the direct ones; by
+    /// default they do. They don't where the profile has a proxy of its own, which all rungs use. A variable that can't
+    /// be used makes no rung, and the client's log is told.
+    public var usesProxyEnvironment: Bool
     /// Whether a rung may be plaintext: the broker's password and all messages can then be read on the way by whoever
     /// blocks the encrypted ones.
     public var allowsPlaintext: Bool
@@ -73,13 +77,14 @@ public struct RouteLadder: Sendable, Hashable {
     public init(
         rungs: [Rung] = RouteLadder.defaultRungs, tls: TLSOptions = TLSOptions(),
         webSocket: WebSocketOptions = WebSocketOptions(), stagger: Duration = .milliseconds(500),
-        deadline: Duration = .seconds(30), allowsPlaintext: Bool = false
+        deadline: Duration = .seconds(30), usesProxyEnvironment: Bool = true, allowsPlaintext: Bool = false
     ) {
         self.rungs = rungs
         self.tls = tls
         self.webSocket = webSocket
         self.stagger = stagger
         self.deadline = deadline
+        self.usesProxyEnvironment = usesProxyEnvironment
         self.allowsPlaintext = allowsPlaintext
     }
 }
@@ -116,13 +121,32 @@ extension ConnectionProfile {
         return try ConnectionProfile(host: host, port: Int(first.port), transport: .automatic(ladder))
     }
 
-    /// The single ways that this profile stands for, best first: itself, or the rungs of its ladder.
+    /// The single ways that this profile stands for, best first: itself, or the rungs of its ladder, followed by the
+    /// same through the proxies of the environment.
     ///
+    /// - Parameter environment: of the process; it decides nothing for a profile with one route or a proxy of its own.
+    /// - Returns: the ways, and what is wrong with the environment where it can't be used.
     /// - Throws: `ProfileError` for a ladder that can't be used.
-    package func ways() throws(ProfileError) -> [ConnectionProfile] {
-        guard let ladder else { return [self] }
+    package func ways(
+        environment: ProxyEnvironment
+    ) throws(ProfileError) -> ([ConnectionProfile], environmentProblem: ProfileError?) {
+        guard let ladder else { return ([self], nil) }
         try ProfileValidation.ladder(ladder)
-        return ladder.rungs.map { way($0, of: ladder) }
+        let ways = ladder.rungs.map { way($0, of: ladder) }
+        guard proxy == nil, ladder.usesProxyEnvironment else { return (ways, nil) }
+        var tunnelled: [ConnectionProfile] = []
+        var problem: ProfileError?
+        for way in ways {
+            do throws(ProfileError) {
+                guard let proxy = try environment.proxy(for: way) else { continue }
+                var way = way
+                way.proxy = proxy
+                tunnelled.append(way)
+            } catch {
+                problem = problem ?? error
+            }
+        }
+        return (ways + tunnelled, problem)
     }
 
     private func way(_ rung: RouteLadder.Rung, of ladder: RouteLadder) -> ConnectionProfile {
@@ -132,11 +156,11 @@ extension ConnectionProfile {
         case .tls(let protocols):
             var tls = ladder.tls
             if !protocols.isEmpty { tls.applicationProtocols = protocols }
-            way.transport = .tls(tls)
+            way.transport = .tls(tls.requiringWhatItOffers)
         case .webSocketSecure(let path):
             var webSocket = ladder.webSocket
             webSocket.path = path
-            way.transport = .webSocketSecure(ladder.tls, webSocket)
+            way.transport = .webSocketSecure(ladder.tls.requiringWhatItOffers, webSocket)
         case .tcp: way.transport = .tcp
         case .webSocket(let path):
             var webSocket = ladder.webSocket
@@ -144,6 +168,15 @@ extension ConnectionProfile {
             way.transport = .webSocket(webSocket)
         }
         return way
+    }
+}
+
+extension TLSOptions {
+    /// A rung that offers no protocol can't require one.
+    fileprivate var requiringWhatItOffers: TLSOptions {
+        var options = self
+        if applicationProtocols.isEmpty { options.requiresApplicationProtocol = false }
+        return options
     }
 }
 

@@ -198,6 +198,8 @@ public enum LogEvent: Sendable {
     case triesServer(ConnectionProfile, after: MQTTError)
     /// The file of `ClientConfiguration.routeMemory` can't be used, and is passed over.
     case routeMemoryProblem(String)
+    /// A variable such as `HTTPS_PROXY` can't be used: an automatic profile goes without its proxy.
+    case proxyEnvironmentProblem(ProfileError)
     /// Connections ended twice after about this time without traffic: a hop does that, so pings come at shorter
     /// intervals from now on.
     case idleLimitLearned(idleTime: Duration, pingsEvery: Duration)

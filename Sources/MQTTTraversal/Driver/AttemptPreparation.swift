@@ -4,6 +4,8 @@ struct AttemptPreparation: Sendable {
     var ways: [ConnectionProfile]
     /// The program's answer, where it was asked.
     var login: Credentials?
+    /// Why the proxies of the environment make no ways; nil where they do, or where there are none.
+    var environmentProblem: ProfileError?
     /// Where this machine is; nil for a profile with a single route, of which nothing is remembered.
     var network: NetworkFingerprint?
 
@@ -19,9 +21,10 @@ struct AttemptPreparation: Sendable {
         _ attempt: ConnectionAttempt, memory: RouteMemory,
         credentials: (@Sendable (ConnectionAttempt) async throws -> Credentials)?
     ) async throws(TransportError) -> AttemptPreparation {
-        var preparation: AttemptPreparation
+        var preparation = AttemptPreparation(ways: [])
         do throws(ProfileError) {
-            preparation = AttemptPreparation(ways: try attempt.profile.ways())
+            (preparation.ways, preparation.environmentProblem) = try attempt.profile.ways(
+                environment: .process)
         } catch {
             throw TransportError(stage: .local, code: .clientInvalidArgument, evidence: .text("\(error)"))
         }

@@ -78,7 +78,11 @@ extension SessionDriver {
             configuration.log?(.routeMemoryProblem(problem))
         }
         switch result {
-        case .success(let preparation): ascend(preparation)
+        case .success(let preparation):
+            if let problem = preparation.environmentProblem {
+                configuration.log?(.proxyEnvironmentProblem(problem))
+            }
+            ascend(preparation)
         case .failure(let error): attemptFailed(error, ConnectionFailure(error))
         }
         scheduleTurnEnd()
