@@ -15,6 +15,8 @@ final class Demo {
     private var statuses: Subscription?
     private var commander: MQTTClient?
     private var fan = FanSwitch()
+    /// The first client finds the way, the others know it.
+    private let memory = RouteMemory()
     /// For as long as the demo runs.
     private var clients: [MQTTClient] = []
 
@@ -46,7 +48,7 @@ final class Demo {
         say("A broker of this process, in a network that blocks two of its three ports:\n")
         try await step("1883 is refused") { try await self.expect(.tcpRefused, at: .tcp, playing: 1883) }
         try await step("8883 is silent") { try await self.expect(.tcpTimeout, at: .tls, playing: 8883) }
-        try await step("8084 lets the dashboard in") { try await self.openDashboard() }
+        try await step("the dashboard finds 8084") { try await self.openDashboard() }
         try await step("two sensors' readings arrive") { try await self.showReadings() }
         try await step("the fan receives ON") { try await self.switchFan() }
         try await step("a sensor drops and its offline arrives") { try await self.dropSensor() }
@@ -56,7 +58,7 @@ final class Demo {
 
     private func expect(_ code: FailureCode, at kind: LoopbackBroker.Kind, playing port: Int) async throws {
         do {
-            try await makeClient("probe", at: kind).connect()
+            try await makeClient("probe", broker.profile(kind)).connect()
         } catch let error as MQTTError where error.code == code {
             return say("\(port) → \(error)\n")
         }
@@ -64,15 +66,20 @@ final class Demo {
     }
 
     private func openDashboard() async throws {
-        let client = try makeClient("dashboard")
+        let client = try makeClient("dashboard", automaticProfile())
         let outcome = try await client.connect()
+        guard outcome.profile.port == broker.ports[.webSocketSecure] else {
+            throw DemoError("the dashboard is connected by \(outcome.profile)")
+        }
         dashboard.receive(.connected(outcome))
         temperatures = try await client.subscribe(to: "\(prefix)/sensors/+/temperature", qos: .atLeastOnce)
         statuses = try await client.subscribe(to: "\(prefix)/sensors/+/status", qos: .atLeastOnce)
         commander = client
         say(
-            "8084 → connected to \(outcome.profile), certificate verified, MQTT \(version == .v5 ? "5.0" : "3.1.1")\n"
+            "8084 → connected to \(outcome.profile) by an automatic profile, certificate verified, MQTT \(version == .v5 ? "5.0" : "3.1.1")"
         )
+        for route in outcome.routes { say("    \(route)") }
+        say("")
     }
 
     private func showReadings() async throws {
@@ -89,7 +96,7 @@ final class Demo {
     }
 
     private func switchFan() async throws {
-        let client = try makeClient("fan")
+        let client = try makeClient("fan", automaticProfile())
         try await client.connect()
         let orders = try await client.subscribe(to: "\(prefix)/fan/set", qos: .atLeastOnce)
         guard let payload = dashboard.toggleFan(), let commander else { throw DemoError("no connection") }
@@ -115,24 +122,37 @@ final class Demo {
     private func startSensor(_ name: String, reading: String) async throws {
         let topic = "\(prefix)/sensors/\(name)"
         let presence = Presence(topic: "\(topic)/status")
-        let client = try makeClient(name, will: presence.will)
+        let client = try makeClient(name, automaticProfile(), will: presence.will)
         try await client.connect()
         try await client.publish("online", to: presence.topic, qos: .atLeastOnce, retain: true)
         try await client.publish(reading, to: "\(topic)/temperature", qos: .atLeastOnce)
     }
 
+    /// TLS first, then secure WebSocket, as in any network that isn't known beforehand.
+    private func automaticProfile() throws -> ConnectionProfile {
+        guard let tls = broker.ports[.tls], let webSocketSecure = broker.ports[.webSocketSecure] else {
+            throw DemoError("the broker lacks a port")
+        }
+        var options = TLSOptions()
+        // The authority that the broker has made for itself, and nobody else.
+        options.trust = .file(broker.authorityFile)
+        return try .automatic(
+            host: "127.0.0.1", rungs: [.tls(port: tls), .webSocketSecure(port: webSocketSecure)],
+            options: options)
+    }
+
     private func makeClient(
-        _ clientID: String, at kind: LoopbackBroker.Kind = .webSocketSecure, will: WillMessage? = nil
+        _ clientID: String, _ profile: ConnectionProfile, will: WillMessage? = nil
     ) throws -> MQTTClient {
-        // Trusts the authority that the broker has made for itself, and nobody else.
-        var profile = try broker.profile(kind)
+        var profile = profile
         // Long enough for this machine, short enough for a demo.
         profile.deadlines.tcp = .seconds(1)
         let client = MQTTClient(
             profile: profile,
             // What drops stays away, so that there is something to see.
             configuration: ClientConfiguration(
-                version: .init(version), clientID: clientID, will: will, reconnect: .never))
+                version: .init(version), clientID: clientID, will: will, reconnect: .never,
+                routeMemory: memory))
         clients.append(client)
         return client
     }
