@@ -24,6 +24,7 @@ final class Supervisor: Sendable {
             echo $pid
         done
         if [ -n "$pid" ]; then kill -9 -- -$pid $pid 2>/dev/null; wait $pid 2>/dev/null; fi
+        if [ -e "$1/stop" ]; then /bin/bash "$1/stop" </dev/null >/dev/null 2>&1; fi
         rm -rf "$1"
         """
 
@@ -32,7 +33,7 @@ final class Supervisor: Sendable {
     private let shell: pid_t
 
     /// - Parameter directory: the broker's own, which goes with the broker; the script `start` in it starts one, in a
-    ///   process group of its own.
+    ///   process group of its own. The script `stop`, where there is one, clears away what isn't a process, at the end.
     init(directory: String) throws {
         var ends: [Int32] = [-1, -1]
         // Closed by exec from the start: a broker started meanwhile must not hold it open.
@@ -43,7 +44,7 @@ final class Supervisor: Sendable {
         defer { close(ends[1]) }
         shell = try Self.spawn(
             ["/bin/bash", "-c", Self.script, "supervisor", directory],
-            ProcessInfo.processInfo.environment, channel: ends[1])
+            ProcessInfo.processInfo.environment, .channel(ends[1]))
     }
 
     /// Its broker ends with it.
@@ -77,22 +78,55 @@ final class Supervisor: Sendable {
 
     /// Runs a program to its end.
     static func run(_ arguments: [String]) throws {
-        let process = try spawn(arguments, ProcessInfo.processInfo.environment, channel: nil)
-        var status: Int32 = 0
-        while waitpid(process, &status, 0) < 0, errno == EINTR {}
+        let status = try end(of: spawn(arguments, ProcessInfo.processInfo.environment, .discarded))
         guard status == 0 else { throw BrokerFailure("\(arguments[0]) ended with status \(status)") }
     }
 
+    /// Runs a program to its end, its output in a file; kills it when patience ends.
+    static func run(
+        _ arguments: [String], environment: [String: String], output: String, within limit: Duration
+    ) async throws {
+        let process = try spawn(arguments, environment, .file(output))
+        do {
+            try await eventually("the end of \(arguments)", within: limit) { !isAlive(process) }
+        } catch {
+            kill(process, SIGKILL)
+            _ = end(of: process)
+            throw error
+        }
+        _ = end(of: process)
+    }
+
+    private static func end(of process: pid_t) -> Int32 {
+        var status: Int32 = 0
+        while waitpid(process, &status, 0) < 0, errno == EINTR {}
+        return status
+    }
+
+    /// Where a program's output goes.
+    private enum Output {
+        /// Its input comes from there, too.
+        case channel(Int32)
+        /// That of errors with it.
+        case file(String)
+        case discarded
+    }
+
     private static func spawn(
-        _ arguments: [String], _ environment: [String: String], channel: Int32?
+        _ arguments: [String], _ environment: [String: String], _ output: Output
     ) throws -> pid_t {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
-        if let channel {
+        switch output {
+        case .channel(let channel):
             posix_spawn_file_actions_adddup2(&actions, channel, 0)
             posix_spawn_file_actions_adddup2(&actions, channel, 1)
-        } else {
+        case .file(let path):
+            posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+            posix_spawn_file_actions_addopen(&actions, 1, path, O_WRONLY | O_CREAT | O_TRUNC, 0o644)
+            posix_spawn_file_actions_adddup2(&actions, 1, 2)
+        case .discarded:
             posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
             posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0)
         }
@@ -103,7 +137,10 @@ final class Supervisor: Sendable {
         var none = sigset_t()
         sigemptyset(&none)
         posix_spawnattr_setsigmask(&attributes, &none)
-        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
+        var flags = POSIX_SPAWN_SETSIGMASK
+        // Whoever kills this process with all of its group mustn't kill the one that clears away after it.
+        if case .channel = output { flags |= POSIX_SPAWN_SETPGROUP }
+        posix_spawnattr_setflags(&attributes, Int16(flags))
         var argv = arguments.map { strdup($0) } + [nil]
         var variables = environment.map { strdup("\($0.key)=\($0.value)") } + [nil]
         defer { for string in argv + variables { free(string) } }
