@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint obligations format sample autobahn autobahn-quick interop docs
+.PHONY: help demo test lint obligations format sample autobahn autobahn-quick interop traversal docs
 
 build_packages := libssl-dev zlib1g-dev pkg-config
 broker_packages := mosquitto mosquitto-clients
@@ -75,6 +75,12 @@ interop: ## Run the scenarios against RabbitMQ, ejabberd and amqtt too, installi
 	@.ci/install $(build_packages)
 	swift build --build-tests $(strict)
 	.ci/interop
+
+traversal: ## Run the client through real proxies, TLS ends and firewalls, installing them: 2 minutes
+	@.ci/check-swift
+	@.ci/install $(build_packages)
+	swift build --build-tests $(strict)
+	.ci/traversal
 
 docs: ## Build the documentation of the libraries; a warning fails
 	swift package dump-symbol-graph --minimum-access-level public >/dev/null

@@ -57,6 +57,10 @@ let package = Package(
             "websocket-echo", ["WebSocketCore", "MQTTTransport", "MQTTLoopback"],
             path: "Tests/Conformance/Echo"),
 
+        program(
+            "traversal-client", ["MQTTTraversal", "MQTTTransport"],
+            path: "Tests/ScenarioTests/Traversal/Client"),
+
         // Test traits, next to the list and the script that read them.
         .target(
             name: "MQTTConformance", path: "Tests/Conformance/Obligations",
@@ -84,8 +88,11 @@ let package = Package(
         tests("MQTTProbeTests", ["wsprobe", "MQTTProbe", "MQTTLoopback", "MQTTTraversal", "MQTTTransport"]),
         tests(
             "ScenarioTests",
-            ["MQTTTraversal", "MQTTLoopback", "MQTTTransport", "MQTTCore", "MQTTConformance"],
-            exclude: ["README.md"]),
+            [
+                "MQTTTraversal", "MQTTLoopback", "MQTTTransport", "MQTTCore", "MQTTConformance",
+                "traversal-client",
+            ],
+            exclude: ["README.md", "Traversal/README.md", "Traversal/Client"]),
     ],
     swiftLanguageModes: [.v6]
 )
