@@ -172,7 +172,17 @@ final class ProxyServer: Sendable {
             "coredump_dir \(directory)", "visible_hostname proxy.test", "shutdown_lifetime 1 seconds",
         ]
         try write(lines + access, to: configuration)
-        return ["exec \(run(as: "proxy", group: "proxy"))\(wrapper)\(executable) -N -f \(configuration)"]
+        try write([clearingSquidAway(directory)], to: directory + "/stop")
+        let service = squidService(directory)
+        return ["exec \(run(as: "proxy", group: "proxy"))\(wrapper)\(executable) -N -n \(service) -f \(configuration)"]
+    }
+
+    /// squid's name for itself: those of the same one share memory, which belongs to whoever made it.
+    static func squidService(_ directory: String) -> String { "mqtt\(directory.suffix(6))" }
+
+    /// The command that removes the memory of a squid that has been killed.
+    static func clearingSquidAway(_ directory: String) -> String {
+        "rm -f /dev/shm/\(squidService(directory))-*.shm"
     }
 
     /// The beginning of a command that root runs as another account.
