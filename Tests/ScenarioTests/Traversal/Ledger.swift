@@ -13,12 +13,15 @@ struct Ledger: Sendable {
         write("SKIPPED", scenario, seen: reason)
     }
 
-    func ended(_ scenario: TraversalScenario, _ report: TraversalReport?, _ faults: [String]) {
+    func ended(
+        _ scenario: TraversalScenario, _ report: TraversalReport?, _ faults: [String], _ remark: String = ""
+    ) {
         guard let report, faults.isEmpty else {
             return write("FAILED", scenario, seen: faults.joined(separator: "; "))
         }
         let milliseconds = String(format: "%.0f ms", report.milliseconds)
-        write("passed", scenario, seen: "\(report.verdict), \(milliseconds)")
+        let seen = "\(report.verdict), \(milliseconds)" + (remark.isEmpty ? "" : "; \(remark)")
+        write("passed", scenario, seen: seen)
     }
 
     private func write(_ result: String, _ scenario: TraversalScenario, seen: String) {

@@ -23,6 +23,8 @@ struct Network: Sendable {
     var addresses = [serverAddress]
     /// squid at port 3128 of the gateway: CONNECT to 443 only, and `inside.test` is a name to it.
     var hasProxy = false
+    /// Whether what comes to 443 without ALPN `mqtt` reaches the broker; else a page answers.
+    var speaksWebSocket = true
     /// haproxy on the gateway: at 8000 a page to log in at, at 8001 TLS by an issuer that the client doesn't know.
     var hasPortal = false
 
@@ -55,7 +57,7 @@ extension Network {
     func files(_ name: String, _ directory: String) -> [String: String] {
         let namespaces = "client=\(name)-c gateway=\(name)-g server=\(name)-s"
         return [
-            "start": start(namespaces, directory), "stop": Self.stop(namespaces),
+            "start": start(namespaces, directory), "stop": Self.stop(namespaces, directory),
             "client.hosts": hosts(addresses.map { "\($0) broker.test" }),
             "gateway.hosts": hosts(["\(Self.serverAddress) broker.test inside.test"]),
             "resolv.conf": "nameserver \(Self.gatewayAddress)\noptions timeout:1 attempts:1\n",
@@ -102,13 +104,20 @@ extension Network {
               mode tcp
               bind :::443 v4v6 ssl crt \(directory)/identity.pem alpn mqtt,http/1.1
               use_backend mqtt if { ssl_fc_alpn mqtt }
-              default_backend websocket
+              default_backend \(speaksWebSocket ? "websocket" : "page")
             backend mqtt
               mode tcp
               server broker 127.0.0.1:1883
             backend websocket
               mode tcp
               server broker 127.0.0.1:8080
+            backend page
+              mode tcp
+              server page 127.0.0.1:8000
+            frontend page
+              mode http
+              bind 127.0.0.1:8000
+              http-request return status 200 content-type text/html string "<h1>Welcome</h1>"
 
             """,
             "gateway.haproxy": """
@@ -169,7 +178,7 @@ extension Network {
             until ip netns exec $client bash -c '>/dev/tcp/\(Self.serverIPv6Address)/1883'; do sleep 0.02; done
             """
         let proxy = """
-            ip netns exec $gateway \(asProxy)squid -N -f squid.conf &
+            ip netns exec $gateway \(asProxy)squid -N -n \(ProxyServer.squidService(directory)) -f squid.conf &
             listens $gateway 3128
             """
         let portal = """
@@ -224,13 +233,14 @@ extension Network {
             """
     }
 
-    private static func stop(_ namespaces: String) -> String {
+    private static func stop(_ namespaces: String, _ directory: String) -> String {
         """
         \(namespaces)
         for namespace in $client $gateway $server; do
             ip netns pids $namespace | xargs --no-run-if-empty kill -9
             ip netns del $namespace
         done
+        \(ProxyServer.clearingSquidAway(directory))
 
         """
     }

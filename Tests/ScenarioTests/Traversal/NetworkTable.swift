@@ -3,7 +3,7 @@ extension TraversalScenario {
     private static let wss = "wss://broker.test:8084/mqtt --ca {ca}"
     private static let wss443 = "wss://broker.test/mqtt --ca {ca}"
     private static let tcp = "mqtt://broker.test"
-    private static let automatic = "--automatic broker.test --ca {ca}"
+    private static let automatic = "auto://broker.test --ca {ca}"
     /// With deadlines of a second.
     private static let short = " --deadline 1"
     private static let proxyURL = "http://\(Network.gatewayAddress):3128"
@@ -209,32 +209,49 @@ extension TraversalScenario {
         Network(forward: ["tcp dport { \(ports) } drop"])
     }
 
-    /// Seconds from one route to the next.
-    private static let stagger = 0.25
+    /// Seconds from one way to the next, as `RouteLadder` has it.
+    private static let stagger = 0.5
 
     private static let ladder = [
         TraversalScenario(
-            "automatic, open network", automatic, .ok(by: "mqtts://broker.test:8883"), in: Network(),
-            awaits: .automaticRoutes),
+            "automatic, open network", automatic, .ok(by: "mqtts://broker.test:8883", within: 0...1),
+            in: Network()),
         TraversalScenario(
             "automatic, 8883 dropped", automatic,
             .ok(
                 by: "wss://broker.test:8084/mqtt",
                 comparedWith: Expected.Comparison(arguments: wss, factor: 1.3, extraSeconds: stagger)),
-            in: blocked("8883"), awaits: .automaticRoutes),
+            in: blocked("8883")),
+        TraversalScenario(
+            "automatic, 8883 rejected", automatic, .ok(by: "wss://broker.test:8084/mqtt"),
+            in: Network(forward: ["tcp dport 8883 reject with tcp reset"])),
         TraversalScenario(
             "automatic, 8883 and 8084 dropped", automatic, .ok(by: "wss://broker.test:443/mqtt"),
-            in: blocked("8883, 8084"), awaits: .automaticRoutes),
+            in: blocked("8883, 8084")),
         TraversalScenario(
-            "automatic, TLS opened at 8883", automatic, .ok(by: "wss://broker.test:8084/mqtt"),
-            in: portal(8001, for: "8883"), awaits: .automaticRoutes),
+            "automatic, 443 open, a page in place of WebSocket", automatic,
+            .ok(by: "mqtts://broker.test:443 ALPN mqtt"),
+            in: Network(forward: ["tcp dport { 8883, 8084 } drop"], speaksWebSocket: false)),
         TraversalScenario(
-            "automatic, only a proxy reaches the outside", automatic,
+            "automatic, TLS opened at 8883", automatic,
+            .ok(
+                by: "wss://broker.test:8084/mqtt", mentioning: ["mqtts://broker.test:8883: tls."]),
+            in: portal(8001, for: "8883")),
+        TraversalScenario(
+            "automatic, only a proxy reaches the outside", automatic + " --proxy \(proxyURL)",
+            .ok(by: "wss://broker.test:443/mqtt through \(proxyURL)", mentioning: ["proxy.denied_port"]),
+            in: onlyProxy),
+        TraversalScenario(
+            "automatic, a proxy that the environment names", automatic,
             .ok(by: "wss://broker.test:443/mqtt through \(proxyURL)"), in: onlyProxy,
-            environment: ["HTTPS_PROXY": proxyURL], awaits: .automaticRoutes),
+            environment: ["HTTPS_PROXY": proxyURL], awaits: .proxyEnvironment),
         TraversalScenario(
             "automatic, all dropped", automatic + short,
-            .fails("tcp.timeout", mentioning: ["8883", "8084", "443"]), in: blocked("8883, 8084, 443"),
-            awaits: .automaticRoutes),
+            .fails(
+                "tcp.timeout", within: 1...4,
+                mentioning: [
+                    "mqtts://broker.test:8883: tcp.timeout", "wss://broker.test:8084/mqtt: tcp.timeout",
+                    "wss://broker.test:443/mqtt: tcp.timeout", "mqtts://broker.test:443: tcp.timeout",
+                ]), in: blocked("8883, 8084, 443")),
     ]
 }

@@ -14,7 +14,6 @@ struct ClientOptions: Sendable {
     /// - Throws: `UsageError`.
     init(_ words: [String]) throws(UsageError) {
         var url: String?
-        var automaticHost: String?
         var values: [String: String] = [:]
         var rest = words[...]
         while let word = rest.popFirst() {
@@ -24,15 +23,10 @@ struct ClientOptions: Sendable {
             }
             guard Self.names.contains(word) else { throw UsageError("unknown option \(word)\n\(Self.usage)") }
             guard let value = rest.popFirst() else { throw UsageError("\(word) needs a value") }
-            if word == "--automatic" { automaticHost = value } else { values[word] = value }
+            values[word] = value
         }
-        if let automaticHost {
-            profile = try Self.automatic(host: automaticHost)
-        } else if let url {
-            profile = try Self.checked { () throws(ProfileError) in try ConnectionProfile(url: url) }
-        } else {
-            throw UsageError(Self.usage)
-        }
+        guard let url else { throw UsageError(Self.usage) }
+        profile = try Self.checked { () throws(ProfileError) in try ConnectionProfile(url: url) }
         if let file = values["--ca"] { profile.tls?.trust = .file(file) }
         if let name = values["--alpn"] { profile.tls?.applicationProtocols = [name] }
         if let url = values["--proxy"] {
@@ -63,21 +57,15 @@ struct ClientOptions: Sendable {
     }
 
     private static let names: Set = [
-        "--automatic", "--ca", "--alpn", "--proxy", "--proxy-ca", "--deadline", "--websocket-ping",
+        "--ca", "--alpn", "--proxy", "--proxy-ca", "--deadline", "--websocket-ping",
         "--keep-alive", "--ping-timeout", "--idle", "--messages",
     ]
 
     private static let usage = """
-        Usage: traversal-client URL | --automatic HOST
-               [--ca FILE] [--alpn NAME] [--proxy URL] [--proxy-ca FILE] [--deadline SECONDS]
+        Usage: traversal-client URL [--ca FILE] [--alpn NAME] [--proxy URL] [--proxy-ca FILE] [--deadline SECONDS]
                [--websocket-ping SECONDS] [--keep-alive SECONDS] [--ping-timeout SECONDS]
                [--messages COUNT] [--idle SECONDS]
         """
-
-    /// The library has no ladder of routes yet; the scenarios that need one are skipped until it has.
-    private static func automatic(host: String) throws(UsageError) -> ConnectionProfile {
-        throw UsageError("--automatic \(host): there is no ladder of routes")
-    }
 
     private static func checked<Value>(_ make: () throws(ProfileError) -> Value) throws(UsageError) -> Value {
         do throws(ProfileError) { return try make() } catch { throw UsageError(error.description) }

@@ -16,7 +16,7 @@ final class Journey: Sendable {
             clientID: "traversal-\(getpid())", keepAlive: options.keepAlive, pingTimeout: options.pingTimeout,
             reconnect: .jittered(base: .milliseconds(100), maximum: .milliseconds(400)),
             log: { event in
-                if case .stage(let stage) = event, stage.stage == .tcp, case .passed = stage.outcome {
+                if case .stage(let stage, of: _) = event, stage.stage == .tcp, case .passed = stage.outcome {
                     watch.address = stage.detail
                 }
             })
@@ -40,6 +40,7 @@ final class Journey: Sendable {
                 throw error
             }
             report.route = Self.route(outcome.profile)
+            report.routes = outcome.routes.map(\.description)
             let topic = "traversal/\(getpid())/\(UInt32.random(in: .min ... .max))"
             let messages = try await client.subscribe(to: topic, qos: .exactlyOnce)
             try await roundTrip(messages, topic)
@@ -55,6 +56,7 @@ final class Journey: Sendable {
             report.stage = error?.stage.rawValue
             report.hop = error?.hop
             report.error = error?.description
+            if let error { report.routes = error.routes.map(\.description) }
         }
         listening.cancel()
         report.address = watch.address

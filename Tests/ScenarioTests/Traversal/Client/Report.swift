@@ -15,6 +15,8 @@ package struct TraversalReport: Sendable, Codable {
     package var milliseconds = 0.0
     /// The codes of the losses of the connection, in order.
     package var interruptions: [String] = []
+    /// What became of each way that an automatic profile stands for.
+    package var routes: [String] = []
     /// The error in its own words.
     package var error: String?
 
