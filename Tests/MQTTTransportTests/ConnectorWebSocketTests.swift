@@ -211,6 +211,19 @@ struct ConnectorWebSocketTests {
     }
 
     /// RFC 6455, section 4.1: a nonce for each connection.
+    /// Bug report 50: the brackets of an IPv6 address were lost on the way.
+    @Test func row_50_an_ipv6_address_is_connected_without_brackets_and_named_with_them() async throws {
+        try await Bench.run { bench in
+            let peer = try ScriptedPeer(
+                on: bench.peerLoop, address: "::1", scripts: [[.upgradeWebSocket, .hold]])
+            let client = try bench.client(try ConnectionProfile(url: "ws://[::1]:\(peer.port)"))
+            #expect(await client.outcome() == nil)
+            let request = String(decoding: await peer.record { $0.received.count > 100 }.received, as: UTF8.self)
+            peer.stop()
+            #expect(request.contains("\r\nHost: [::1]:\(peer.port)\r\n"))
+        }
+    }
+
     @Test func two_attempts_have_different_keys() async throws {
         try await Bench.run { bench in
             var keys: Set<Substring> = []

@@ -174,7 +174,9 @@ final class ProxyServer: Sendable {
         try write(lines + access, to: configuration)
         try write([clearingSquidAway(directory)], to: directory + "/stop")
         let service = squidService(directory)
-        return ["exec \(run(as: "proxy", group: "proxy"))\(wrapper)\(executable) -N -n \(service) -f \(configuration)"]
+        return [
+            "exec \(run(as: "proxy", group: "proxy"))\(wrapper)\(executable) -N -n \(service) -f \(configuration)"
+        ]
     }
 
     /// squid's name for itself: those of the same one share memory, which belongs to whoever made it.
