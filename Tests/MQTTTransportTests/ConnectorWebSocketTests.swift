@@ -218,8 +218,9 @@ struct ConnectorWebSocketTests {
                 on: bench.peerLoop, address: "::1", scripts: [[.upgradeWebSocket, .hold]])
             let client = try bench.client(try ConnectionProfile(url: "ws://[::1]:\(peer.port)"))
             #expect(await client.outcome() == nil)
-            let request = String(decoding: await peer.record { $0.received.count > 100 }.received, as: UTF8.self)
+            let record = await peer.record { $0.received.count > 100 }
             peer.stop()
+            let request = String(decoding: record.received, as: UTF8.self)
             #expect(request.contains("\r\nHost: [::1]:\(peer.port)\r\n"))
         }
     }

@@ -137,6 +137,7 @@ enum FrontEnd: String, Sendable, CaseIterable {
             "ssl_certificate identity.pem; ssl_certificate_key identity.pem;",
             "location = /mqtt { \(broker); \(upgrade); }",
             "location = /hasty { \(broker); \(upgrade); proxy_read_timeout 2s; }",
+            "location = /strict { \(broker); \(upgrade); proxy_read_timeout 6s; }",
             "location = /plain { \(broker); }",
             "location = /moved { return 307 https://$http_host/mqtt; }",
             "location = /elsewhere { return 302 https://elsewhere.test/mqtt; }",

@@ -11,29 +11,18 @@ struct TraversalScenario: Sendable, CustomTestStringConvertible {
     /// Through which network; nil for 127.0.0.1.
     var network: Network?
     var environment: [String: String] = [:]
-    /// What the library hasn't got yet.
-    var awaits: Awaited?
 
     var testDescription: String { name }
 
     init(
         _ name: String, _ arguments: String, _ expected: Expected, in network: Network? = nil,
-        environment: [String: String] = [:], awaits: Awaited? = nil
+        environment: [String: String] = [:]
     ) {
         self.name = name
         self.arguments = arguments
         self.expected = expected
         self.network = network
         self.environment = environment
-        self.awaits = awaits
-    }
-
-    /// Scenarios that are ready before what they are about: `landed` switches them on.
-    enum Awaited: String, Sendable {
-        case proxyEnvironment = "proxies of the environment in automatic profiles"
-        case happyEyeballs = "Happy Eyeballs (RFC 8305)"
-
-        static let landed: Set<Awaited> = []
     }
 }
 
@@ -117,7 +106,6 @@ extension TraversalScenario {
 extension TraversalScenario {
     /// Why it can't run here; nil where it can.
     private var hindrance: String? {
-        if let awaits, !Awaited.landed.contains(awaits) { return "awaits \(awaits.rawValue)" }
         if let network { return network.missing }
         return Mosquitto.executable == nil
             ? "mosquitto isn't installed" : parts.lazy.compactMap(\.missing).first

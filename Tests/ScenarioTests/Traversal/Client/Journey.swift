@@ -17,7 +17,8 @@ final class Journey: Sendable {
             reconnect: .jittered(base: .milliseconds(100), maximum: .milliseconds(400)),
             log: { event in
                 if case .stage(let stage, of: _) = event, stage.stage == .tcp, case .passed = stage.outcome {
-                    watch.address = stage.detail
+                    // What follows is of addresses that were tried before.
+                    watch.address = stage.detail.map { String($0.prefix { $0 != " " }) }
                 }
             })
         client = MQTTClient(profile: options.profile, configuration: configuration)
