@@ -27,7 +27,10 @@ extension ConnectionProfile {
 
     /// AWS IoT Core with a client certificate: TLS on 8883, and on 443 with ALPN `x-amzn-mqtt-ca`.
     ///
-    /// - Parameter endpoint: the account's own, such as `abc-ats.iot.eu-central-1.amazonaws.com`.
+    /// - Parameters:
+    ///   - endpoint: the account's own, such as `abc-ats.iot.eu-central-1.amazonaws.com`.
+    ///   - identity: the device's certificate and key.
+    ///   - options: of TLS besides.
     public static func awsIoT(
         endpoint: String, identity: TLSOptions.Identity, options: TLSOptions = TLSOptions()
     ) throws(ProfileError) -> ConnectionProfile {
@@ -51,7 +54,9 @@ extension ConnectionProfile {
 
     /// Azure IoT Hub: TLS on 8883. It speaks 3.1.1, which `ClientConfiguration.version` finds out by itself.
     ///
-    /// - Parameter hub: such as `name.azure-devices.net`.
+    /// - Parameters:
+    ///   - hub: such as `name.azure-devices.net`.
+    ///   - options: of TLS.
     public static func azureIoTHub(
         hub: String, options: TLSOptions = TLSOptions()
     ) throws(ProfileError) -> ConnectionProfile {

@@ -102,7 +102,10 @@ extension ConnectionProfile {
     /// Whatever way leads to the broker: TLS on 8883, then secure WebSocket, then what looks like the web; see
     /// `RouteLadder`. Never in plaintext.
     ///
-    /// - Parameter rungs: the ways, best first.
+    /// - Parameters:
+    ///   - host: a host name, an IPv4 or an IPv6 address.
+    ///   - rungs: the ways, best first.
+    ///   - options: of TLS, for all of them.
     /// - Throws: `ProfileError`.
     public static func automatic(
         host: String, rungs: [RouteLadder.Rung] = RouteLadder.defaultRungs, options: TLSOptions = TLSOptions()
