@@ -34,6 +34,8 @@ public final class RouteMemory: Sendable {
     private static let capacity = 256
 
     private let state = Lock(State())
+    /// Taken before `state`.
+    private let fileAccess = Lock(())
     private let file: RouteMemoryFile?
     private let lifetime: Int64
     private let clock: @Sendable () -> Int64
@@ -115,22 +117,26 @@ public final class RouteMemory: Sendable {
 
     private func update(_ change: (inout [Key: Entry]) -> Void) {
         let now = clock()
-        state.withLock { state in
+        // The state is free meanwhile: a loop that asks for it mustn't wait for a disk.
+        fileAccess.withLock { _ in
             // What other processes have learned since stays in the file.
-            if let file, let stored = try? file.read() { state.entries = stored }
-            change(&state.entries)
-            state.entries = state.entries.filter { isFresh($0.value, now) }
-            while state.entries.count > Self.capacity {
-                guard let oldest = state.entries.min(by: { $0.value.time < $1.value.time }) else { break }
-                state.entries[oldest.key] = nil
+            let stored = file.flatMap { try? $0.read() }
+            let entries = state.withLock { state in
+                if let stored { state.entries = stored }
+                change(&state.entries)
+                state.entries = state.entries.filter { isFresh($0.value, now) }
+                while state.entries.count > Self.capacity {
+                    guard let oldest = state.entries.min(by: { $0.value.time < $1.value.time }) else { break }
+                    state.entries[oldest.key] = nil
+                }
+                return state.entries
             }
             guard let file else { return }
-            do throws(RouteMemoryFile.Problem) {
-                try file.write(state.entries)
-                state.problem = nil
-            } catch {
-                state.problem = error.description
+            var problem: String?
+            do throws(RouteMemoryFile.Problem) { try file.write(entries) } catch {
+                problem = error.description
             }
+            state.withLock { [problem] in $0.problem = problem }
         }
     }
 
