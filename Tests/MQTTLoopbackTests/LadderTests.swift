@@ -292,28 +292,65 @@ import Testing
         }
     }
 
-    @Test func a_broker_of_3_1_1_is_spoken_to_on_the_way_that_was_found() async throws {
-        let scripts: [[ScriptedPeer.Step]] = [
-            [.expectCount(2), .send([0x20, 2, 0, 1]), .expectEnd],
-            [.expectCount(2), .expect([0, 4, 0x4D, 0x51, 0x54, 0x54, 4]), .send([0x20, 2, 0, 0]), .hold],
-        ]
+    private static let connect5: [ScriptedPeer.Step] = [
+        .expectCount(2), .expect([0, 4, 0x4D, 0x51, 0x54, 0x54, 5]),
+    ]
+    private static let connect3: [ScriptedPeer.Step] = [
+        .expectCount(2), .expect([0, 4, 0x4D, 0x51, 0x54, 0x54, 4]),
+    ]
+
+    /// Two ways whose servers follow these scripts, one for each connection.
+    private func withScripts(
+        _ first: [[ScriptedPeer.Step]], _ second: [[ScriptedPeer.Step]],
+        _ body: (ConnectOutcome, [ScriptedPeer]) async -> Void
+    ) async throws {
         let loop = try EventLoop()
-        let peer = try ScriptedPeer(on: loop, scripts: scripts)
-        let refusing = try ScriptedPeer(on: loop, scripts: [[.reset]])
-        let ladder = RouteLadder(
-            rungs: [.tcp(port: refusing.port), .tcp(port: peer.port)], stagger: Self.never,
-            allowsPlaintext: true)
+        let peers = [try ScriptedPeer(on: loop, scripts: first), try ScriptedPeer(on: loop, scripts: second)]
         var configuration = Self.configuration()
         configuration.version = .automatic
         let client = MQTTClient(
-            profile: try .automatic(host: "127.0.0.1", ladder: ladder), configuration: configuration)
-        let outcome = try await client.connect()
-        #expect(outcome.version == .v3_1_1)
-        #expect(outcome.profile.port == peer.port)
+            profile: try .automatic(
+                host: "127.0.0.1",
+                ladder: RouteLadder(
+                    rungs: peers.map { .tcp(port: $0.port) }, stagger: Self.never, allowsPlaintext: true)),
+            configuration: configuration)
+        do { await body(try await client.connect(), peers) } catch { Issue.record(error) }
         await client.disconnect()
-        peer.stop()
-        refusing.stop()
+        for peer in peers { peer.stop() }
         loop.stopAndJoin()
+    }
+
+    @Test func a_broker_that_refuses_5_0_is_spoken_to_in_3_1_1_on_the_same_way() async throws {
+        let scripts = [
+            Self.connect5 + [.send([0x20, 2, 0, 1]), .expectEnd],
+            Self.connect3 + [.send([0x20, 2, 0, 0]), .hold],
+        ]
+        try await withScripts(scripts, [[.hold]]) { outcome, peers in
+            #expect(outcome.version == .v3_1_1)
+            #expect(outcome.profile.port == peers[0].port)
+            #expect(peers[1].connectionCount == 0)
+        }
+    }
+
+    @Test func a_hop_that_hangs_up_on_connect_costs_the_next_way_no_version() async throws {
+        try await withScripts(
+            [Self.connect5 + [.reset]], [Self.connect5 + [Self.accepted, .hold]]
+        ) { outcome, peers in
+            #expect(outcome.version == .v5)
+            #expect(outcome.profile.port == peers[1].port)
+            #expect(peers[0].connectionCount == 1)
+        }
+    }
+
+    @Test func where_all_ways_hang_up_on_5_0_they_are_tried_in_3_1_1() async throws {
+        try await withScripts(
+            [Self.connect5 + [.close]],
+            [Self.connect5 + [.close], Self.connect3 + [.send([0x20, 2, 0, 0]), .hold]]
+        ) { outcome, peers in
+            #expect(outcome.version == .v3_1_1)
+            #expect(outcome.profile.port == peers[1].port)
+            #expect(peers.map(\.connectionCount) == [1, 2])
+        }
     }
 
     @Test func a_ladder_that_was_spoilt_later_fails_in_words() async throws {

@@ -89,6 +89,16 @@ package final class RouteAscent {
         perform(race.failed(index, now: loop.now))
     }
 
+    /// Whether a way is left besides the one that CONNECT was sent on.
+    package var hasOtherWays: Bool {
+        legs.contains { leg in
+            switch leg {
+            case .notTried, .running, .open: true
+            case .handedOver, .ended: false
+            }
+        }
+    }
+
     /// Ends without a word.
     ///
     /// - Parameter error: of the way that CONNECT was sent on, for the account.

@@ -134,8 +134,9 @@ extension SessionDriver {
             approach()
         } else {
             observeConnect(.failed(cause))
-            let failure = VersionNegotiation.Failure(cause, answered: !firstAnswer.bytes.isEmpty)
-            if case .connecting = lifecycle.phase, negotiation.failed(failure) {
+            if case .connecting = lifecycle.phase,
+                negotiation.failed(versionFailure(cause, ascent?.hasOtherWays ?? false))
+            {
                 session.speak(negotiation.version)
                 if negotiation.version == .v3_1_1 { failRequests(with: requiresVersion5) }
                 configuration.log?(.triesVersion(negotiation.version, after: MQTTError(cause)))
@@ -148,6 +149,14 @@ extension SessionDriver {
                 attemptFailed(cause, kind, ascent?.cancel(cause) ?? [])
             }
         }
+    }
+
+    /// What the end of an attempt says about the version. Where there are other ways, one that hangs up on CONNECT may be
+    /// a hop that knows MQTT and doesn't want it: only the last one is asked in the other version too.
+    private func versionFailure(_ cause: TransportError, _ hasOtherWays: Bool) -> VersionNegotiation.Failure {
+        let failure = VersionNegotiation.Failure(cause, answered: !firstAnswer.bytes.isEmpty)
+        if hasOtherWays, case .endedWithoutAnswer = failure { return .other }
+        return failure
     }
 
     /// A hop that ends idle connections isn't given the occasion again.
