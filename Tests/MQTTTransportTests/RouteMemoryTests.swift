@@ -151,17 +151,29 @@ import Testing
         }
     }
 
-    @Test(arguments: [
-        Array("nonsense".utf8), [], [0xFF, 0xFE, 0], Array("swift-mqtt-traversal routes 2\n".utf8),
-        Array("swift-mqtt-traversal routes 1\nonly one column\n".utf8),
-        Array("swift-mqtt-traversal routes 1\nnot-hex\t1\th\tw\n".utf8),
-        Array("swift-mqtt-traversal routes 1\n\(String(repeating: "a", count: 32))\t1\th\tcut off".utf8),
-        [UInt8](repeating: 0x61, count: 2_000_000),
-    ])
-    func a_corrupt_file_is_reported_passed_over_and_written_anew(_ content: [UInt8]) throws {
+    enum Corruption: CaseIterable, Sendable {
+        case nonsense, empty, noText, laterVersion, missingColumns, noNetwork, cutOff, endless
+
+        var bytes: [UInt8] {
+            let header = "swift-mqtt-traversal routes 1\n"
+            return switch self {
+            case .nonsense: Array("nonsense".utf8)
+            case .empty: []
+            case .noText: [0xFF, 0xFE, 0]
+            case .laterVersion: Array("swift-mqtt-traversal routes 2\n".utf8)
+            case .missingColumns: Array("\(header)only one column\n".utf8)
+            case .noNetwork: Array("\(header)not-hex\t1\th\tw\n".utf8)
+            case .cutOff: Array("\(header)\(String(repeating: "a", count: 32))\t1\th\tcut off".utf8)
+            case .endless: [UInt8](repeating: 0x61, count: 2_000_000)
+            }
+        }
+    }
+
+    @Test(arguments: Corruption.allCases)
+    func a_corrupt_file_is_reported_passed_over_and_written_anew(_ corruption: Corruption) throws {
         try withDirectory { directory in
             let file = RouteMemoryFile(path: "\(directory)/routes")
-            try Self.put(content, file.path)
+            try Self.put(corruption.bytes, file.path)
             let memory = memory(file)
             #expect(memory.problem?.contains(file.path) == true)
             #expect(first(memory) == ways[0])
