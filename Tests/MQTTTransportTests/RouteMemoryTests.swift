@@ -183,6 +183,20 @@ import Testing
         }
     }
 
+    @Test func a_time_that_is_beyond_all_measure_in_a_file_is_merely_over() throws {
+        try withDirectory { directory in
+            let file = RouteMemoryFile(path: "\(directory)/routes")
+            memory(file).succeeded(ways[1], host: "broker.test", on: Self.home)
+            for (key, entry) in try file.read() {
+                try file.write([key: RouteMemory.Entry(way: entry.way, time: .min)])
+            }
+            let memory = memory(file)
+            #expect(first(memory) == ways[0])
+            memory.succeeded(ways[2], host: "broker.test", on: Self.home)
+            #expect(first(self.memory(file)) == ways[2])
+        }
+    }
+
     @Test func a_file_that_cannot_be_written_is_reported_and_the_memory_still_works() {
         let memory = memory(RouteMemoryFile(path: "/nonexistent/routes"))
         #expect(memory.problem == nil)

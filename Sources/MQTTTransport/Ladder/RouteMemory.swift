@@ -142,7 +142,8 @@ public final class RouteMemory: Sendable {
 
     /// One from the future was written while the clock was wrong.
     private func isFresh(_ entry: Entry, _ now: Int64) -> Bool {
-        entry.time <= now && now - entry.time < lifetime
+        // A difference of times that a file holds may be beyond all measure.
+        entry.time <= now && entry.time > now - lifetime
     }
 
     /// A way as far as it differs from the others of its ladder; holds no credentials.
