@@ -55,7 +55,11 @@ package struct RouteRace: Sendable {
 
     package mutating func deadlineReached(now: Instant) -> [Action] {
         if isOver { return [] }
-        if isOverdue(now) { return isConnecting ? [] : finish() }
+        if isOverdue(now) {
+            // CONNECT outlives this, and nothing starts any more.
+            nextStart = nil
+            return isConnecting ? [] : finish()
+        }
         guard let nextStart, now >= nextStart else { return [] }
         return startNext(now)
     }
