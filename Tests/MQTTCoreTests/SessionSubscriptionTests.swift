@@ -100,7 +100,20 @@ struct SessionSubscriptionTests {
         harness.reconnect(sessionPresent: false)
         #expect(harness.packets().map { $0[0] } == [0x82, 0x32])
         harness.reconnect(sessionPresent: true)
-        #expect(harness.packets().map { $0[0] } == [0x3A, 0x82])
+        #expect(harness.packets().map { $0[0] } == [0x82, 0x3A])
+    }
+
+    @Test(arguments: ProtocolVersion.allCases)
+    func a_subscription_without_its_SUBACK_goes_before_later_messages_that_are_sent_again(
+        version: ProtocolVersion
+    ) {
+        var harness = SessionHarness(connected: version)
+        harness.publish("before")
+        harness.subscribe("t")
+        harness.publish("after")
+        _ = harness.packets()
+        harness.reconnect(sessionPresent: true)
+        #expect(harness.packets().map { $0[0] } == [0x3A, 0x82, 0x3A])
     }
 
     @Test func restored_subscriptions_are_reported_and_refused_ones_forgotten() {

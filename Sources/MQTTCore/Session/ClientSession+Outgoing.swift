@@ -11,7 +11,7 @@ extension ClientSession {
     }
 
     private mutating func encodeNext(into output: inout SessionOutput) -> Bool {
-        if connection.resendNext != 0, canResend {
+        if connection.resendNext != 0, canResend, !requestPrecedesResent {
             resendNext(into: &output)
             return true
         }
@@ -28,6 +28,15 @@ extension ClientSession {
         guard request != nil, let next = pending.requests.popFirst() else { return false }
         sendRequest(next, into: &output)
         return true
+    }
+
+    /// A subscription whose SUBACK got lost comes before the messages that were published after it: the server would
+    /// acknowledge these, and have nobody to pass them on to.
+    private var requestPrecedesResent: Bool {
+        guard canSendRequest, let request = pending.requests.first,
+            let message = session.outgoing[connection.resendNext]
+        else { return false }
+        return request.stamp < message.stamp
     }
 
     private var canResend: Bool {
