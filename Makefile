@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint obligations format sample autobahn autobahn-quick interop traversal docs
+.PHONY: help demo test lint obligations format sample autobahn autobahn-quick interop traversal soak docs
 
 build_packages := libssl-dev zlib1g-dev pkg-config
 broker_packages := mosquitto mosquitto-clients
@@ -18,7 +18,7 @@ program_tests := '^(ExamplesTests|MQTTProbeTests)\.'
 broker_tests := '^ScenarioTests\.'
 # Started all at once, a test with a deadline of 10 s might be given a thread too late to meet it.
 few_at_once := SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=16
-computing_tests := '^(MQTTCoreTests|WebSocketCoreTests)\.'
+computing_tests := '^(MQTTCoreTests|WebSocketCoreTests|SoakTests)\.'
 strict := -Xswiftc -warnings-as-errors -Xcc -Werror
 
 help: ## List the targets
@@ -83,6 +83,13 @@ traversal: ## Run the client through real proxies, TLS ends and firewalls, insta
 	@.ci/install $(build_packages)
 	swift build --build-tests $(strict)
 	.ci/traversal
+
+soak: ## Run 200 clients through broken connections and broker restarts for DURATION=120 seconds, faults by SEED=
+	@.ci/check-swift
+	@.ci/install $(build_packages)
+	@.ci/install $(broker_packages)
+	swift build --product mqtt-soak $(strict)
+	.build/debug/mqtt-soak --duration $(or $(DURATION),120) $(if $(SEED),--seed $(SEED))
 
 docs: ## Build the documentation of the libraries; a warning fails
 	swift package dump-symbol-graph --minimum-access-level public >/dev/null

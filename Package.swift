@@ -61,6 +61,10 @@ let package = Package(
             "traversal-client", ["MQTTTraversal", "MQTTTransport"],
             path: "Tests/ScenarioTests/Traversal/Client"),
 
+        .executableTarget(
+            name: "mqtt-soak", dependencies: ["MQTTTraversal", "MQTTTransport", "MQTTLoopback"],
+            path: "Tests/Soak", exclude: ["README.md"], swiftSettings: strict),
+
         // Test traits, next to the list and the script that read them.
         .target(
             name: "MQTTConformance", path: "Tests/Conformance/Obligations",
@@ -85,6 +89,7 @@ let package = Package(
                 "MQTTTraversal", "MQTTLoopback", "MQTTTransport", "MQTTCore", "CTraversalOpenSSL",
                 "MQTTConformance",
             ]),
+        tests("SoakTests", ["mqtt-soak", "MQTTTraversal"]),
         tests("MQTTProbeTests", ["wsprobe", "MQTTProbe", "MQTTLoopback", "MQTTTraversal", "MQTTTransport"]),
         tests(
             "ScenarioTests",
