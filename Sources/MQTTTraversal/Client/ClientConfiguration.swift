@@ -90,7 +90,8 @@ public struct ClientConfiguration: Sendable {
     }
 
     public enum LostSession: Sendable, Hashable {
-        /// They are published again as new messages; they may then arrive twice.
+        /// They are published again as new messages; they may then arrive twice. Those of QoS 2 that the server had
+        /// confirmed by PUBREC fail with `mqtt.session_lost`.
         case publishAgain
         /// Their calls fail with `mqtt.session_lost`.
         case fail
