@@ -8,8 +8,6 @@ final class Dashboard {
     private let presence: Presence
     private let client: MQTTClient
     private let display = Display()
-    /// The fan command under way.
-    private var fanCommand: Task<Void, Never>?
 
     init(_ options: ExampleOptions, clientID: String) {
         let prefix = options.prefix ?? ExampleOptions.randomPrefix()
@@ -19,7 +17,7 @@ final class Dashboard {
             profile: options.profile,
             configuration: ClientConfiguration(
                 version: options.version, clientID: clientID,
-                // A fan command that is still unacknowledged when the connection breaks ends with it.
+                // A fan command that is on its way when the connection breaks ends with the session.
                 sessionExpiry: .zero, will: presence.will, lostSession: .fail))
     }
 
@@ -70,24 +68,22 @@ final class Dashboard {
 
     private func receive(_ event: ClientEvent) {
         model.receive(event)
-        // Taken back unless it is on its way: it would be a surprise later.
-        if !model.isConnected { fanCommand?.cancel() }
         display.show(model)
     }
 
     private func toggleFan() {
         guard let payload = model.toggleFan() else { return }
         display.show(model)
-        fanCommand = Task {
+        Task {
             do {
                 var properties = Properties()
                 // Nor shall the broker keep it for a fan that is away (5.0).
                 properties.messageExpiryInterval = 5
                 let outcome = try await client.publish(
-                    payload, to: "\(model.prefix)/fan/set", qos: .atLeastOnce, properties: properties)
+                    payload, to: "\(model.prefix)/fan/set", qos: .atLeastOnce, properties: properties,
+                    // It would be a surprise later.
+                    whileConnected: true)
                 model.fanCommandAccepted(nobodyListens: outcome.reasonCode == .noMatchingSubscribers)
-            } catch is CancellationError {
-                model.fanCommandFailed("the fan command was given up with the connection")
             } catch {
                 model.fanCommandFailed("\(error)")
             }

@@ -64,14 +64,14 @@ struct SessionHarness {
     @discardableResult
     mutating func publish(
         _ payload: String = "a", topic: String = "t", qos: QoS = .atLeastOnce, retain: Bool = false,
-        properties: Properties = Properties()
+        properties: Properties = Properties(), terms: PublishTerms = PublishTerms()
     ) -> OperationToken {
         let token = makeToken()
         session.publish(
             Publish(
                 topicName: topic, payload: Array(payload.utf8), qos: qos, retain: retain,
                 properties: properties),
-            token: token, now: now, into: &output)
+            token: token, terms: terms, now: now, into: &output)
         return token
     }
 

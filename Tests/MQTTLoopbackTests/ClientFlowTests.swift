@@ -80,7 +80,8 @@ import Testing
         let client = MQTTClient(
             profile: try .tcp(host: "127.0.0.1", port: Int(server.port)),
             configuration: .init(
-                version: .v3_1_1, clientID: "c", keepAlive: .zero, maximumQueuedPublishes: 100))
+                version: .v3_1_1, clientID: "c", keepAlive: .zero,
+                publishQueue: PublishQueue(maximumCount: 100)))
         try await client.connect()
         let payload = [UInt8](repeating: 0, count: 64 * 1024)
         let published = Lock(0)

@@ -73,9 +73,7 @@ extension ClientSession {
         phase = .closed
         for identifier in connection.requests.keys { session.identifiers.free(identifier) }
         pending.putBack(connection.requests.values.filter { $0.token != nil || $0.isRestoring })
-        for publish in pending.removePublishes(where: { $0.publish?.qos == .atMostOnce }) {
-            if let token = publish.token { output.actions.append(.failed(token, .connectionLost)) }
-        }
+        dropEndingWithConnection(into: &output)
         carryOverDeliveries()
         failReauthentication(with: .connectionLost, into: &output)
         let wasIntended = connection.keepsSessionAfterDisconnect != nil
@@ -242,12 +240,15 @@ extension ClientSession {
     private mutating func endSession(into output: inout SessionOutput) {
         var requeued: [PendingPublish] = []
         for (_, message) in session.outgoing.messages(from: session.outgoing.unacknowledged) {
-            switch configuration.onSessionLost {
+            let policy = message.life.endsWithConnection ? .fail : configuration.onSessionLost
+            switch policy {
             case .requeue:
                 if message.isAbandoned { continue }
                 var publish = message.publish
                 publish.packetIdentifier = nil
-                requeued.append(PendingPublish(publish: publish, token: message.token, stamp: message.stamp))
+                requeued.append(
+                    PendingPublish(
+                        publish: publish, token: message.token, stamp: message.stamp, life: message.life))
             case .fail:
                 if let token = message.token { output.actions.append(.failed(token, .sessionLost)) }
             }
@@ -257,6 +258,7 @@ extension ClientSession {
             if let token = message.token { output.actions.append(.failed(token, .sessionLost)) }
         }
         pending.prepend(requeued)
+        nextExpiry = pending.earliestExpiry ?? 0
         session.outgoing.removeAll()
         session.identifiers.removeAll()
         session.incoming = [:]

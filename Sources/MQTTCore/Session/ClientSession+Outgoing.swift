@@ -6,13 +6,13 @@ extension ClientSession {
         upTo byteLimit: Int, now: Instant, into output: inout SessionOutput
     ) {
         while phase == .established, output.bytes.count < byteLimit {
-            guard encodeNext(into: &output) else { return }
+            guard encodeNext(now: now, into: &output) else { return }
         }
     }
 
-    private mutating func encodeNext(into output: inout SessionOutput) -> Bool {
+    private mutating func encodeNext(now: Instant, into output: inout SessionOutput) -> Bool {
         if connection.resendNext != 0, canResend, !requestPrecedesResent {
-            resendNext(into: &output)
+            resendNext(now: now, into: &output)
             return true
         }
         // A used-up quota holds up publishes only [MQTT-3.3.4-8]; QoS 0 keeps its place behind them.
@@ -21,8 +21,12 @@ extension ClientSession {
         if let publish, canSendNew(publish.qos) || mustFail(publish.qos, isAwaited: publish.isAwaited),
             request.map({ publish.stamp < $0.stamp }) ?? true
         {
-            guard let next = pending.popPublish(), let message = next.publish else { return false }
-            sendNew(message, token: next.token, stamp: next.stamp, into: &output)
+            guard let next = pending.popPublish(), var message = next.publish else { return false }
+            if hasExpired(&message, next.life, now: now) {
+                if let token = next.token { output.actions.append(.failed(token, .messageExpired)) }
+                return true
+            }
+            sendNew(message, token: next.token, stamp: next.stamp, life: next.life, into: &output)
             return true
         }
         guard request != nil, let next = pending.requests.popFirst() else { return false }
@@ -69,7 +73,8 @@ extension ClientSession {
     private var canSendRequest: Bool { !pending.requests.isEmpty && !session.identifiers.isExhausted }
 
     private mutating func sendNew(
-        _ message: consuming Publish, token: OperationToken?, stamp: UInt64, into output: inout SessionOutput
+        _ message: consuming Publish, token: OperationToken?, stamp: UInt64, life: MessageLife,
+        into output: inout SessionOutput
     ) {
         // One by one: chosen by `?:`, their being methods would cost a copy of the session for each message.
         if let error = refusal(of: message) {
@@ -118,7 +123,7 @@ extension ClientSession {
             OutgoingPublish(
                 publish: message, token: token, stamp: stamp,
                 stage: qos == .atLeastOnce ? .awaitingPuback : .awaitingPubrec, storedBy: storedBy,
-                wasSent: !isStoredFirst, connection: connection.number),
+                wasSent: !isStoredFirst, connection: connection.number, life: life),
             identifier: identifier)
     }
 
@@ -172,11 +177,16 @@ extension ClientSession {
         connection.resendNext = session.outgoing.unacknowledged.first
     }
 
-    private mutating func resendNext(into output: inout SessionOutput) {
+    private mutating func resendNext(now: Instant, into output: inout SessionOutput) {
         let identifier = connection.resendNext
         connection.resendNext = session.outgoing.next(after: identifier)
-        guard let message = session.outgoing[identifier] else { return }
-        session.outgoing.update(identifier) { $0.connection = connection.number }
+        guard var message = session.outgoing[identifier] else { return }
+        // Sent again whatever its age [MQTT-4.4.0-1]: the server may hold it.
+        _ = hasExpired(&message.publish, message.life, now: now)
+        session.outgoing.update(identifier) {
+            $0.connection = connection.number
+            $0.publish = message.publish
+        }
         connection.began(message.publish.qos)
         if message.storedBy > ledger.persisted {
             connection.held.append(HeldPacket(token: message.storedBy, content: .publish(identifier)))

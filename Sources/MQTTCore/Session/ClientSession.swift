@@ -15,6 +15,9 @@ package struct ClientSession: Sendable {
     var connection: ConnectionState
     var pending = PendingOperations()
     var ledger = PersistenceLedger()
+    var clock = MessageClock()
+    /// When a message that waits may have expired, in milliseconds of `clock`; 0 while none can.
+    var nextExpiry: Int64 = 0
     /// How long the next connections may go without a PINGREQ, if not as long as the keep-alive says; nil where they may.
     package var pingInterval: Duration?
 
@@ -85,17 +88,6 @@ package struct ClientSession: Sendable {
         end(.malformed(error), reason: error.reasonCode, into: &output)
     }
 
-    /// Queues a message; its packet leaves in `encodePending`. QoS 0 needs a connection.
-    package mutating func publish(
-        _ publish: Publish, token: OperationToken, now: Instant, into output: inout SessionOutput
-    ) {
-        if publish.qos == .atMostOnce, phase != .established {
-            output.actions.append(.failed(token, .notConnected))
-            return
-        }
-        pending.append(publish, token: token)
-    }
-
     /// Speaks this version from the next CONNECT on. Where a session exists, nothing changes: it belongs to the
     /// version that it began with.
     package mutating func speak(_ version: ProtocolVersion) {
@@ -134,14 +126,17 @@ package struct ClientSession: Sendable {
     }
 
     package var nextDeadline: Instant? {
-        switch phase {
-        case .awaitingConnack: connection.connackDeadline
-        case .established: earlier(connection.keepAlive.nextDeadline, reauthenticationDeadline)
-        case .closed, .closing: nil
-        }
+        let ofConnection: Instant? =
+            switch phase {
+            case .awaitingConnack: connection.connackDeadline
+            case .established: earlier(connection.keepAlive.nextDeadline, reauthenticationDeadline)
+            case .closed, .closing: nil
+            }
+        return earlier(ofConnection, expiryDeadline)
     }
 
     package mutating func deadlineReached(now: Instant, into output: inout SessionOutput) {
+        expiryDeadlineReached(now: now, into: &output)
         switch phase {
         case .awaitingConnack:
             if now >= connection.connackDeadline { connackDeadlineReached(into: &output) }

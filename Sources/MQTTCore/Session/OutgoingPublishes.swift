@@ -147,6 +147,7 @@ struct OutgoingPublish: Sendable {
     var isRecovering = false
     /// The connection whose send quota it uses.
     var connection: UInt64
+    var life = MessageLife()
 
     enum Stage: Sendable {
         case awaitingPuback

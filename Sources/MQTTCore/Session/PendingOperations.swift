@@ -19,12 +19,12 @@ struct PendingOperations: Sendable {
     /// Makes further stamps higher than the given one.
     mutating func raiseStamp(above stamp: UInt64) { lastStamp = max(lastStamp, stamp) }
 
-    mutating func append(_ publish: Publish, token: OperationToken) {
+    mutating func append(_ publish: Publish, token: OperationToken, life: MessageLife) {
         if publishes.isEmpty { tokensRise = true } else if token.rawValue < lastToken { tokensRise = false }
         lastToken = token.rawValue
-        queuedBytes += publish.payload.count + publish.topicName.utf8.count
+        queuedBytes += publish.queuedSize
         queuedPublishes += 1
-        publishes.append(PendingPublish(publish: publish, token: token, stamp: makeStamp()))
+        publishes.append(PendingPublish(publish: publish, token: token, stamp: makeStamp(), life: life))
     }
 
     /// The place and QoS of the next publish, and whether somebody waits for its outcome.
@@ -75,6 +75,11 @@ struct PendingOperations: Sendable {
         return removed
     }
 
+    /// In milliseconds of the session's time; nil where no message that waits expires.
+    var earliestExpiry: Int64? {
+        publishes.elements.lazy.filter { $0.publish != nil && $0.life.expiry != 0 }.map(\.life.expiry).min()
+    }
+
     mutating func cancel(_ token: OperationToken) -> Bool {
         if let sequence = sequence(of: token) {
             uncount(publishes[sequence])
@@ -123,12 +128,9 @@ struct PendingPublish: Sendable {
     /// nil when it comes from a store, so that nobody waits for the outcome.
     var token: OperationToken?
     var stamp: UInt64
+    var life: MessageLife
 
-    /// Bytes, for back-pressure.
-    var size: Int {
-        guard let publish else { return 0 }
-        return publish.payload.count + publish.topicName.utf8.count
-    }
+    var size: Int { publish?.queuedSize ?? 0 }
 }
 
 /// A SUBSCRIBE or UNSUBSCRIBE; it is asked for again on the next connection if no answer came.

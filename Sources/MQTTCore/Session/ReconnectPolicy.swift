@@ -101,7 +101,8 @@ package enum ConnectionFailure: Sendable, Hashable, CaseIterable {
         switch error {
         case .refused(let code): self.init(refusal: code, version: version)
         case .serverDisconnected(let code): self.init(disconnect: code)
-        case .notConnected, .connectionLost, .sessionLost, .exactlyOnceNotKept, .cancelled, .disconnected,
+        case .notConnected, .queueFull, .droppedForNewer, .messageExpired, .connectionLost, .sessionLost,
+            .exactlyOnceNotKept, .cancelled, .disconnected,
             .packetTooLarge,
             .qosNotSupported, .retainNotAvailable, .wildcardSubscriptionsNotAvailable,
             .subscriptionIdentifiersNotAvailable, .sharedSubscriptionsNotAvailable,

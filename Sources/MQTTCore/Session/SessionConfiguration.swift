@@ -35,6 +35,7 @@ package struct SessionConfiguration: Sendable, Hashable {
     /// Whether subscriptions are made again when the server has lost the session.
     package var restoresSubscriptions: Bool
     package var onSessionLost: LostSessionPolicy
+    package var queue: PublishQueue
     /// Whether a Session Present of 1 is accepted although this client holds no session.
     ///
     /// 5.0 asks the client to close then [MQTT-3.2.2-4], and 3.1.1 leaves it the choice. A client that
@@ -63,7 +64,8 @@ package struct SessionConfiguration: Sendable, Hashable {
         automaticTopicAliases: UInt16 = 0, failsWithoutPacketIdentifier: Bool = false,
         durability: Durability = .inMemory, pingResponseTimeout: Duration = .seconds(10),
         connectProperties: Properties = Properties(), restoresSubscriptions: Bool = true,
-        onSessionLost: LostSessionPolicy = .requeue, adoptsServerSession: Bool = false
+        onSessionLost: LostSessionPolicy = .requeue, queue: PublishQueue = PublishQueue(),
+        adoptsServerSession: Bool = false
     ) {
         self.version = version
         self.clientIdentifier = clientIdentifier
@@ -82,6 +84,7 @@ package struct SessionConfiguration: Sendable, Hashable {
         self.connectProperties = connectProperties
         self.restoresSubscriptions = restoresSubscriptions
         self.onSessionLost = onSessionLost
+        self.queue = queue
         self.adoptsServerSession = adoptsServerSession
     }
 }

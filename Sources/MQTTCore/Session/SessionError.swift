@@ -2,8 +2,14 @@
 package enum SessionError: Error, Sendable, Hashable {
     // Operations.
 
-    /// QoS 0 is not kept for a later connection.
+    /// Not to be kept for a later connection: QoS 0, unless the queue keeps it, and what says so.
     case notConnected
+    /// As many wait already as may.
+    case queueFull(waiting: Int)
+    /// It waited longest when there was no room for a newer one.
+    case droppedForNewer
+    /// Its Message Expiry Interval passed before it was sent.
+    case messageExpired
     /// The connection went before the packet was sent.
     case connectionLost
     /// The session holding the message is gone, so its fate is unknown.

@@ -129,6 +129,8 @@ public enum FailureCode: String, Sendable, Hashable, Codable, CaseIterable {
     case clientDisconnected = "client.disconnected"
     /// A bounded queue is full.
     case clientQueueFull = "client.queue_full"
+    /// The message's Message Expiry Interval passed before it could be sent.
+    case clientMessageExpired = "client.message_expired"
     /// The program's own code that an attempt asks first, such as a provider of credentials, has thrown.
     case clientHookFailed = "client.hook_failed"
     /// That code gave no answer in time.

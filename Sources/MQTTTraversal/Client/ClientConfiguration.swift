@@ -58,8 +58,8 @@ public struct ClientConfiguration: Sendable {
     /// Bytes of payload that a subscription may hold. Above half of it the buffer counts as full; above all of it,
     /// withheld messages included, the connection is ended with `client.queue_full`.
     public var subscriptionByteLimit: Int
-    /// How many publishes may wait to be sent.
-    public var maximumQueuedPublishes: Int
+    /// How many publishes may wait to be sent, and what happens to more.
+    public var publishQueue: PublishQueue
     /// Where answers to `request` go, below it a random level of the client's own. The server's Response Information,
     /// where `connectProperties.requestResponseInformation` has brought one, comes first (5.0, section 4.10.1).
     public var responseTopicPrefix: String
@@ -109,7 +109,7 @@ public struct ClientConfiguration: Sendable {
         maximumPacketSize: UInt32 = 16 * 1024 * 1024,
         receiveMaximum: UInt16 = 65535, automaticTopicAliases: UInt16 = 0,
         failsWithoutPacketIdentifier: Bool = false, subscriptionCapacity: Int = 65536,
-        subscriptionByteLimit: Int = 256 * 1024 * 1024, maximumQueuedPublishes: Int = 100_000,
+        subscriptionByteLimit: Int = 256 * 1024 * 1024, publishQueue: PublishQueue = PublishQueue(),
         responseTopicPrefix: String = "responses", connectProperties: Properties = Properties(),
         log: (@Sendable (LogEvent) -> Void)? = nil,
         credentials: (@Sendable (ConnectionAttempt) async throws -> Credentials)? = nil,
@@ -140,7 +140,7 @@ public struct ClientConfiguration: Sendable {
         self.failsWithoutPacketIdentifier = failsWithoutPacketIdentifier
         self.subscriptionCapacity = subscriptionCapacity
         self.subscriptionByteLimit = subscriptionByteLimit
-        self.maximumQueuedPublishes = maximumQueuedPublishes
+        self.publishQueue = publishQueue
         self.responseTopicPrefix = responseTopicPrefix
         self.connectProperties = connectProperties
         self.log = log
@@ -224,6 +224,9 @@ extension ClientConfiguration {
         if case .jittered(let base, let maximum) = reconnect, base <= .zero || maximum <= .zero {
             throw MQTTError(.clientInvalidArgument, "the delays of reconnect have to be above zero")
         }
+        guard publishQueue.maximumCount > 0, publishQueue.maximumBytes >= 0 else {
+            throw MQTTError(.clientInvalidArgument, "publishQueue takes no message")
+        }
         guard receiveMaximum > 0 else { throw MQTTError(.clientInvalidArgument, "receiveMaximum is 0") }
         guard maximumPacketSize > 0 else { throw MQTTError(.clientInvalidArgument, "maximumPacketSize is 0") }
         if version == .v3_1_1, clientID.isEmpty, !cleanStart {
@@ -252,7 +255,7 @@ extension ClientConfiguration {
             pingResponseTimeout: pingTimeout
                 ?? min(max(.seconds(Int(keepAliveSeconds)), .seconds(1)), .seconds(10)),
             connectProperties: connectProperties,
-            onSessionLost: lostSession == .publishAgain ? .requeue : .fail)
+            onSessionLost: lostSession == .publishAgain ? .requeue : .fail, queue: publishQueue)
     }
 
     func versionNegotiation(for profile: ConnectionProfile, now: ContinuousClock.Instant)

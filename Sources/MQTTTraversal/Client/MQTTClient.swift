@@ -44,7 +44,7 @@ public final class MQTTClient: Sendable {
     }
 
     /// Publishes a message, and waits: for QoS 0 until it is on its way, for QoS 1 until PUBACK, for QoS 2 until
-    /// PUBCOMP. Waits through reconnects (QoS 1 and 2).
+    /// PUBCOMP. Waits through reconnects (QoS 1 and 2), within the bounds of `publishQueue`.
     ///
     /// Cancelling takes the message back if it hasn't been sent; else it may still arrive.
     ///
@@ -53,44 +53,51 @@ public final class MQTTClient: Sendable {
     ///   - topic: 1 to 65535 bytes of UTF-8 without `+`, `#` and U+0000.
     ///   - qos: at most the server's Maximum QoS.
     ///   - retain: whether the server keeps the message for later subscribers; an empty payload removes it.
-    ///   - properties: of PUBLISH (5.0); ignored under 3.1.1.
+    ///   - properties: of PUBLISH (5.0); ignored under 3.1.1, but for Message Expiry Interval: what expires before it
+    ///     could be sent fails with `client.message_expired`.
+    ///   - whileConnected: whether the message must not go out late: without a connection it fails at once with
+    ///     `client.not_connected`, and so it does when the connection is lost before it is sent.
     /// - Throws: `MQTTError`; `mqtt.operation_refused` carries the server's Reason Code.
     @discardableResult
     public func publish(
         _ payload: some Sequence<UInt8>, to topic: String, qos: QoS = .atMostOnce, retain: Bool = false,
-        properties: Properties = Properties()
+        properties: Properties = Properties(), whileConnected: Bool = false
     ) async throws -> PublishOutcome {
         let engine = try engine.get()
         let publish = try Self.makePublish(Array(payload), topic, qos, retain, properties)
-        if qos == .atMostOnce, engine.accept(publish) {
+        if qos == .atMostOnce, !whileConnected, engine.accept(publish) {
             return PublishOutcome(reasonCode: .success, properties: Properties())
         }
-        return try await engine.perform { .publish(publish, $0, .continuation($1)) }
+        return try await engine.perform {
+            .publish(publish, $0, .continuation($1), whileConnected: whileConnected)
+        }
     }
 
     /// Publishes text.
     @discardableResult
     public func publish(
         _ payload: some StringProtocol, to topic: String, qos: QoS = .atMostOnce, retain: Bool = false,
-        properties: Properties = Properties()
+        properties: Properties = Properties(), whileConnected: Bool = false
     ) async throws -> PublishOutcome {
-        try await publish(payload.utf8, to: topic, qos: qos, retain: retain, properties: properties)
+        try await publish(
+            payload.utf8, to: topic, qos: qos, retain: retain, properties: properties,
+            whileConnected: whileConnected)
     }
 
     /// Publishes without waiting: the receipt tells later what became of it.
     ///
-    /// Messages go out in the order of the calls. The queue is bounded by `maximumQueuedPublishes`.
+    /// Messages go out in the order of the calls. The queue is bounded by `publishQueue`.
     ///
     /// - Throws: `MQTTError` for an argument that can't be sent.
     @discardableResult
     public func enqueue(
         _ payload: some Sequence<UInt8>, to topic: String, qos: QoS = .atLeastOnce, retain: Bool = false,
-        properties: Properties = Properties()
+        properties: Properties = Properties(), whileConnected: Bool = false
     ) throws(MQTTError) -> PublishReceipt {
         let engine = try engine.get()
         let publish = try Self.makePublish(Array(payload), topic, qos, retain, properties)
         let receipt = PublishReceipt()
-        engine.submit { .publish(publish, $0, .receipt(receipt)) }
+        engine.submit { .publish(publish, $0, .receipt(receipt), whileConnected: whileConnected) }
         return receipt
     }
 
@@ -98,9 +105,11 @@ public final class MQTTClient: Sendable {
     @discardableResult
     public func enqueue(
         _ payload: some StringProtocol, to topic: String, qos: QoS = .atLeastOnce, retain: Bool = false,
-        properties: Properties = Properties()
+        properties: Properties = Properties(), whileConnected: Bool = false
     ) throws(MQTTError) -> PublishReceipt {
-        try enqueue(payload.utf8, to: topic, qos: qos, retain: retain, properties: properties)
+        try enqueue(
+            payload.utf8, to: topic, qos: qos, retain: retain, properties: properties,
+            whileConnected: whileConnected)
     }
 
     /// Subscribes to a Topic Filter; returns when the server has granted it.

@@ -4,7 +4,7 @@
 final class ClientInbox: Sendable {
     enum Operation: Sendable {
         case connect(OperationToken, UnsafeContinuation<ConnectOutcome, any Error>)
-        case publish(Publish, OperationToken, PublishCompletion)
+        case publish(Publish, OperationToken, PublishCompletion, whileConnected: Bool)
         case request(Publish, timeout: Duration, OperationToken, UnsafeContinuation<Message, any Error>)
         /// The task that waits for this operation is cancelled.
         case cancel(OperationToken)
@@ -82,7 +82,7 @@ final class ClientInbox: Sendable {
             state.lastToken += 1
             let operation = make(OperationToken(rawValue: state.lastToken))
             switch operation {
-            case .publish(let publish, _, _), .request(let publish, _, _, _): state.bytes += publish.weight
+            case .publish(let publish, _, _, _), .request(let publish, _, _, _): state.bytes += publish.weight
             default: break
             }
             state.operations.append(operation)
@@ -111,7 +111,8 @@ final class ClientInbox: Sendable {
             else { return .mustWait }
             state.lastToken += 1
             state.bytes += weight
-            state.operations.append(.publish(publish, OperationToken(rawValue: state.lastToken), .none))
+            state.operations.append(
+                .publish(publish, OperationToken(rawValue: state.lastToken), .none, whileConnected: false))
             return state.operations.count == 1 ? .takenFirst : .taken
         }
     }

@@ -26,9 +26,6 @@ extension SessionDriver {
         case .connecting, .connected, .waiting: break
         }
         guard negotiation.version == .v5 else { return continuation.resume(throwing: requiresVersion5) }
-        guard session.queuedCount < configuration.maximumQueuedPublishes else {
-            return continuation.resume(throwing: queueFull)
-        }
         var publish = publish
         let correlation = loop.random.bytes(16)
         publish.properties.correlationData = correlation
@@ -73,7 +70,8 @@ extension SessionDriver {
     private func send(_ publish: Publish, answeredAt topic: String, _ token: OperationToken) {
         var publish = publish
         publish.properties.responseTopic = topic
-        session.publish(publish, token: token, now: loop.now, into: &output)
+        session.publish(
+            publish, token: token, terms: PublishTerms(admission: .canWait), now: loop.now, into: &output)
     }
 
     /// - Returns: whether the SUBACK was for the responses' topic.

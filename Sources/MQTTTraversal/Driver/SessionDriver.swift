@@ -114,7 +114,8 @@ final class SessionDriver {
     private func perform(_ operation: ClientInbox.Operation) {
         switch operation {
         case .connect(let token, let continuation): connect(token, continuation)
-        case .publish(let publish, let token, let completion): self.publish(publish, token, completion)
+        case .publish(let publish, let token, let completion, let whileConnected):
+            self.publish(publish, token, completion, whileConnected: whileConnected)
         case .cancel(let token): cancel(token)
         case .subscribe(let request): subscribe(request)
         case .unsubscribe(let buffer, let token, let continuation): unsubscribe(buffer, token, continuation)
@@ -151,7 +152,8 @@ final class SessionDriver {
     }
 
     private func publish(
-        _ publish: Publish, _ token: OperationToken, _ completion: ClientInbox.PublishCompletion
+        _ publish: Publish, _ token: OperationToken, _ completion: ClientInbox.PublishCompletion,
+        whileConnected: Bool
     ) {
         switch lifecycle.phase {
         case .idle, .ended, .disconnecting:
@@ -159,17 +161,17 @@ final class SessionDriver {
             return
         case .connecting, .connected, .waiting: break
         }
+        let admission: PublishTerms.Admission
         switch completion {
-        // Accepted already, within a bound of its own.
-        case .none: break
-        case .continuation, .receipt:
-            guard session.queuedCount < configuration.maximumQueuedPublishes else {
-                completion.resolve(.failure(queueFull))
-                return
-            }
-            publishes[token] = completion
+        case .none: admission = .accepted
+        case .continuation: admission = .canWait
+        case .receipt: admission = .cannotWait
         }
-        session.publish(publish, token: token, now: loop.now, into: &output)
+        if admission != .accepted { publishes[token] = completion }
+        session.publish(
+            publish, token: token,
+            terms: PublishTerms(whileConnected: whileConnected, admission: admission), now: loop.now,
+            into: &output)
     }
 
     private func cancel(_ token: OperationToken) {
@@ -245,10 +247,6 @@ final class SessionDriver {
     }
 
     var disconnectedByCall: MQTTError { MQTTError(.clientDisconnected, "disconnect() was called") }
-    var queueFull: MQTTError {
-        MQTTError(
-            .clientQueueFull, "\(configuration.maximumQueuedPublishes) publishes are waiting to be sent")
-    }
     var notConnected: MQTTError { MQTTError(.clientNotConnected, "there is no connection") }
 
     // MARK: The end of a turn

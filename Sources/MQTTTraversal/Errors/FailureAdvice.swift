@@ -268,6 +268,11 @@ package struct FailureAdvice: Sendable, Hashable {
         case .clientNotSupportedByServer: (.server, "The server declared at connect that it can't do this.")
         case .clientDisconnected: (.program, "disconnect() ended it; connect() starts again.")
         case .clientQueueFull: (.program, "Read faster, send slower, or choose larger bounds.")
+        case .clientMessageExpired:
+            (
+                .networkOrServer,
+                "There was no connection for as long as the message was good: see why, or give it a longer interval."
+            )
         case .clientHookFailed:
             (.program, "The program's own code for this attempt failed: its error is shown.")
         case .clientHookTimeout:

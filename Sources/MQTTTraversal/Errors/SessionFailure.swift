@@ -8,7 +8,19 @@ extension TransportError {
         let (code, evidence): (FailureCode, Evidence) =
             switch error {
             case .notConnected:
-                (.clientNotConnected, .text("QoS 0 messages aren't kept for a later connection"))
+                (
+                    .clientNotConnected,
+                    .text("there is no connection, and the message isn't kept for a later one")
+                )
+            case .queueFull(let waiting):
+                (.clientQueueFull, .text("\(waiting) publishes are waiting to be sent"))
+            case .droppedForNewer:
+                (.clientQueueFull, .text("dropped for a newer message, since no more may wait to be sent"))
+            case .messageExpired:
+                (
+                    .clientMessageExpired,
+                    .text("the Message Expiry Interval passed before the message could be sent")
+                )
             case .connectionLost:
                 (.clientNotConnected, .text("the connection went before the message was sent"))
             case .sessionLost: (.mqttSessionLost, .text("the session that held the message is gone"))
