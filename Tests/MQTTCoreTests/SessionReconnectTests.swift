@@ -57,7 +57,8 @@ struct SessionReconnectTests {
         #expect(ceilings == [2, 4, 8, 2, 4])
     }
 
-    @Test(arguments: [.refusedByServer, .takenOver, .versionUnsupported] as [ConnectionFailure])
+    @Test(
+        arguments: [.refusedByServer, .loginRefused, .takenOver, .versionUnsupported] as [ConnectionFailure])
     func what_a_retry_cannot_mend_ends(failure: ConnectionFailure) {
         var lifecycle = ConnectionLifecycle(policy: ReconnectPolicy(retriesInitialConnect: true))
         _ = lifecycle.connect()
@@ -80,6 +81,33 @@ struct SessionReconnectTests {
             return
         }
         #expect(until - now >= .seconds(30) && until - now <= .seconds(60))
+    }
+
+    @Test(arguments: [0, UInt64.max])
+    func a_refused_login_is_tried_again_slowly_where_there_may_be_another(random: UInt64) {
+        var lifecycle = ConnectionLifecycle(asksForLogin: true)
+        _ = lifecycle.connect()
+        let first = lifecycle.step { $0.attemptFailed(.loginRefused, now: now, random: random) }
+        #expect(first == .end(.failed(.loginRefused)))
+        _ = lifecycle.connect()
+        lifecycle.attemptSucceeded(now: now)
+        _ = lifecycle.connectionLost(.loginRefused, now: now, random: random)
+        guard case .waiting(let until, _) = lifecycle.phase else {
+            Issue.record("not waiting")
+            return
+        }
+        #expect(until - now >= .seconds(30) && until - now <= .seconds(60))
+    }
+
+    @Test func two_kicks_straight_after_CONNACK_make_a_takeover() {
+        var suspicion = TakeoverSuspicion()
+        let soon = Duration.milliseconds(999)
+        #expect(!suspicion.step { $0.connectionEnded(after: soon, isClosedByPeer: true) })
+        #expect(!suspicion.step { $0.connectionEnded(after: .seconds(1), isClosedByPeer: true) })
+        #expect(!suspicion.step { $0.connectionEnded(after: soon, isClosedByPeer: true) })
+        #expect(!suspicion.step { $0.connectionEnded(after: soon, isClosedByPeer: false) })
+        #expect(!suspicion.step { $0.connectionEnded(after: soon, isClosedByPeer: true) })
+        #expect(suspicion.step { $0.connectionEnded(after: soon, isClosedByPeer: true) })
     }
 
     @Test func never_means_never() {
@@ -155,9 +183,9 @@ struct SessionReconnectTests {
         .mqtt311("3.1.2-2"), .mqtt5("3.1.2-2"),
         arguments: [
             (.v3_1_1, 1, .versionUnsupported), (.v3_1_1, 2, .refusedByServer), (.v3_1_1, 3, .transient),
-            (.v3_1_1, 4, .refusedByServer), (.v3_1_1, 5, .refusedByServer),
-            (.v5, 0x84, .versionUnsupported), (.v5, 0x85, .refusedByServer), (.v5, 0x86, .refusedByServer),
-            (.v5, 0x87, .refusedByServer), (.v5, 0x88, .transient), (.v5, 0x89, .transient),
+            (.v3_1_1, 4, .loginRefused), (.v3_1_1, 5, .loginRefused),
+            (.v5, 0x84, .versionUnsupported), (.v5, 0x85, .refusedByServer), (.v5, 0x86, .loginRefused),
+            (.v5, 0x87, .loginRefused), (.v5, 0x88, .transient), (.v5, 0x89, .transient),
             (.v5, 0x8A, .refusedByServer), (.v5, 0x97, .transient), (.v5, 0x9F, .transient),
         ] as [(ProtocolVersion, UInt8, ConnectionFailure)])
     func refusals_by_connack(version: ProtocolVersion, code: UInt8, failure: ConnectionFailure) {
@@ -167,7 +195,7 @@ struct SessionReconnectTests {
 
     @Test(
         arguments: [
-            (0x8E, .takenOver), (0x87, .refusedByServer), (0x8B, .transient), (0x8D, .transient),
+            (0x8E, .takenOver), (0x87, .loginRefused), (0x8B, .transient), (0x8D, .transient),
             (0x98, .transient),
         ] as [(UInt8, ConnectionFailure)])
     func disconnects_by_the_server(code: UInt8, failure: ConnectionFailure) {
@@ -180,4 +208,8 @@ extension ConnectionLifecycle {
     fileprivate mutating func step(
         _ body: (inout ConnectionLifecycle) -> Command?
     ) -> Command? { body(&self) }
+}
+
+extension TakeoverSuspicion {
+    fileprivate mutating func step(_ body: (inout TakeoverSuspicion) -> Bool) -> Bool { body(&self) }
 }

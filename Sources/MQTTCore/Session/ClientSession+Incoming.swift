@@ -4,6 +4,10 @@ extension ClientSession {
         _ packet: ControlPacket, now: Instant, into output: inout SessionOutput
     ) {
         switch packet {
+        case .publish, .puback, .pubrec: connection.hasCarriedMessages = true
+        default: break
+        }
+        switch packet {
         case .publish(let publish): receivePublish(publish, into: &output)
         case .puback(let answer): receivePuback(answer, into: &output)
         case .pubrec(let answer): receivePubrec(answer, into: &output)

@@ -49,6 +49,8 @@ package struct ClientSession: Sendable {
     package var queuedCount: Int { pending.queuedPublishes }
     /// Their payloads and topic names.
     package var queuedBytes: Int { pending.queuedBytes }
+    /// Whether the server has sent a message on this connection, or an answer to one.
+    package var hasCarriedMessages: Bool { connection.hasCarriedMessages }
     /// QoS 1 and 2 messages that the server has not finished.
     package var inFlightCount: Int { session.outgoing.count }
 

@@ -4,6 +4,8 @@
 /// phase (a late report of an attempt given up) are passed over.
 package struct ConnectionLifecycle: Sendable {
     package let policy: ReconnectPolicy
+    /// Whether a refused login may be followed by another one, since the program is asked before each attempt.
+    private let asksForLogin: Bool
     package private(set) var phase = Phase.idle
     /// Failures in a row, counted over short-lived connections too.
     private var failures = 0
@@ -39,7 +41,10 @@ package struct ConnectionLifecycle: Sendable {
         case end(EndReason)
     }
 
-    package init(policy: ReconnectPolicy = ReconnectPolicy()) { self.policy = policy }
+    package init(policy: ReconnectPolicy = ReconnectPolicy(), asksForLogin: Bool = false) {
+        self.policy = policy
+        self.asksForLogin = asksForLogin
+    }
 
     /// Whether the first attempt since `connect()` is under way: nothing but its callers depends on it.
     package var isFirstAttempt: Bool {
@@ -148,7 +153,8 @@ package struct ConnectionLifecycle: Sendable {
         switch failure {
         case .transient: delay = policy.delay(failures: failures, random: random)
         case .certificate: delay = policy.slowDelay(random: random)
-        case .refusedByServer, .takenOver, .versionUnsupported: return end(.failed(failure))
+        case .loginRefused where asksForLogin: delay = policy.slowDelay(random: random)
+        case .refusedByServer, .loginRefused, .takenOver, .versionUnsupported: return end(.failed(failure))
         }
         failures += 1
         phase = .waiting(until: now + delay, attempt: attempt)

@@ -7,6 +7,8 @@ struct ConnectionState: Sendable {
     /// Whom it leads to; as `ClientSession.open` was told.
     let server: String
     var isEstablished = false
+    /// Whether the server has sent a message, or an answer to one.
+    var hasCarriedMessages = false
     /// Until when CONNACK has to come; of no meaning afterwards.
     var connackDeadline: Instant
     /// What the server was told at DISCONNECT to do with the session; nil when none was sent.

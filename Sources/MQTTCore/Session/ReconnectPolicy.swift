@@ -59,6 +59,8 @@ package enum ConnectionFailure: Sendable, Hashable, CaseIterable {
     case certificate
     /// The server says no, or would to every such CONNECT: trying again cannot help, and may lock an account.
     case refusedByServer
+    /// The server says no to this user name and password: tried again, slowly, with others only.
+    case loginRefused
     /// Another client uses our client identifier: fighting back would never end.
     case takenOver
     /// The server doesn't speak this version of MQTT.
@@ -72,14 +74,16 @@ package enum ConnectionFailure: Sendable, Hashable, CaseIterable {
                 switch code.rawValue {
                 case 1: .versionUnsupported
                 case 3: .transient
+                case 4, 5: .loginRefused
                 default: .refusedByServer
                 }
         case .v5:
             self =
                 switch code {
                 case .unsupportedProtocolVersion: .versionUnsupported
-                case .malformedPacket, .protocolError, .clientIdentifierNotValid, .badUserNameOrPassword,
-                    .notAuthorized, .banned, .badAuthenticationMethod, .topicNameInvalid, .packetTooLarge,
+                case .badUserNameOrPassword, .notAuthorized: .loginRefused
+                case .malformedPacket, .protocolError, .clientIdentifierNotValid, .banned,
+                    .badAuthenticationMethod, .topicNameInvalid, .packetTooLarge,
                     .payloadFormatInvalid, .retainNotSupported, .qosNotSupported:
                     .refusedByServer
                 default: .transient
@@ -92,7 +96,9 @@ package enum ConnectionFailure: Sendable, Hashable, CaseIterable {
         self =
             switch code {
             case .sessionTakenOver: .takenOver
-            case .notAuthorized, .badAuthenticationMethod, .banned: .refusedByServer
+            // As brokers end a connection whose token has expired.
+            case .notAuthorized: .loginRefused
+            case .badAuthenticationMethod, .banned: .refusedByServer
             default: .transient
             }
     }

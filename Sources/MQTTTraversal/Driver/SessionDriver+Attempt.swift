@@ -82,7 +82,12 @@ extension SessionDriver {
             if let problem = preparation.environmentProblem {
                 configuration.log?(.proxyEnvironmentProblem(problem))
             }
-            ascend(preparation)
+            if let login = preparation.login, login == refusedLogin {
+                // `lastError` is the server's refusal.
+                perform(lifecycle.attemptFailed(.refusedByServer, now: loop.now, random: randomBits()))
+            } else {
+                ascend(preparation)
+            }
         case .failure(let error): attemptFailed(error, ConnectionFailure(error))
         }
         scheduleTurnEnd()
@@ -204,6 +209,7 @@ extension SessionDriver {
         _ error: TransportError, _ kind: ConnectionFailure, _ routes: [RouteAttempt] = []
     ) {
         lastError = MQTTError(error, routes: routes)
+        if kind == .loginRefused { refusedLogin = preparation.login }
         perform(lifecycle.attemptFailed(kind, now: loop.now, random: randomBits()))
     }
 
@@ -250,7 +256,7 @@ extension ConnectionFailure {
     /// Whether it would be the same on every way to the server.
     var isServersWord: Bool {
         switch self {
-        case .refusedByServer, .takenOver, .versionUnsupported: true
+        case .refusedByServer, .loginRefused, .takenOver, .versionUnsupported: true
         case .transient, .certificate: false
         }
     }

@@ -109,6 +109,7 @@ extension SessionDriver {
         if cause?.hop == nil { cause?.hop = peer }
         if wasEstablished, let cause { learnIdleLimit(from: cause) }
         authenticationEnded(cause.map { MQTTError($0) })
+        let hasCarriedMessages = session.hasCarriedMessages
         session.closed(now: loop.now, into: &output)
         router.connectionEnded()
         performActions()
@@ -120,9 +121,11 @@ extension SessionDriver {
             return
         }
         let isRedirected = redirection.map { follow($0, &cause) } ?? false
+        if wasEstablished, isTakenOver(cause, hasCarriedMessages) { cause = .inferredTakeover(cause) }
         let kind = ConnectionFailure(ended: cause, version: negotiation.version)
         if wasEstablished {
             lastError = MQTTError(cause)
+            if kind == .loginRefused { refusedLogin = preparation.login }
             if case .connected = lifecycle.phase { events.emit(.interrupted(MQTTError(cause))) }
             perform(
                 isRedirected
@@ -157,6 +160,16 @@ extension SessionDriver {
         let failure = VersionNegotiation.Failure(cause, answered: !firstAnswer.bytes.isEmpty)
         if hasOtherWays, case .endedWithoutAnswer = failure { return .other }
         return failure
+    }
+
+    /// Whether another client is the likely reason of the end: only where the server can't say so, and where we chose
+    /// the client identifier.
+    private func isTakenOver(_ cause: TransportError, _ hasCarriedMessages: Bool) -> Bool {
+        guard case .connected(let since) = lifecycle.phase else { return false }
+        return takeovers.connectionEnded(
+            after: loop.now - since,
+            isClosedByPeer: cause.isWithoutReason && !hasCarriedMessages && negotiation.version == .v3_1_1
+                && !configuration.clientID.isEmpty)
     }
 
     /// A hop that ends idle connections isn't given the occasion again.

@@ -33,6 +33,9 @@ final class SessionDriver {
     var idleLimit = IdleLimit()
     /// Proxies that have refused their logins since `connect()` was called last.
     var refusals: [Proxy: TransportError] = [:]
+    /// The program's answer that the server has refused since then: the same isn't tried twice.
+    var refusedLogin: Credentials?
+    var takeovers = TakeoverSuspicion()
 
     // For one attempt.
     var attemptNumber = 0
@@ -92,7 +95,8 @@ final class SessionDriver {
         self.events = events
         session = ClientSession(configuration: sessionConfiguration)
         negotiation = configuration.versionNegotiation(for: profile, now: .now)
-        lifecycle = ConnectionLifecycle(policy: configuration.reconnectPolicy)
+        lifecycle = ConnectionLifecycle(
+            policy: configuration.reconnectPolicy, asksForLogin: configuration.credentials != nil)
         servers = ServerTrail(
             profile: profile, configuration: configuration, stableAfter: lifecycle.policy.stableAfter)
         decoder = PacketDecoder(
@@ -147,6 +151,8 @@ final class SessionDriver {
             connects[token] = continuation
             // Somebody may have mended it.
             refusals = [:]
+            refusedLogin = nil
+            takeovers = TakeoverSuspicion()
             perform(lifecycle.connect())
         }
     }

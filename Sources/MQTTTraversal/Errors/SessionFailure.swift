@@ -100,6 +100,15 @@ extension TransportError {
                 code.rawValue, name: code.name ?? "unknown reason", reasonString: properties.reasonString))
     }
 
+    /// Two connections were closed straight after CONNACK, of which this was the second.
+    static func inferredTakeover(_ end: TransportError) -> TransportError {
+        TransportError(
+            stage: .established, code: .mqttTakenOver, hop: end.hop,
+            evidence: .text(
+                "inferred, since MQTT 3.1.1 has no word for it: twice in a row the connection ended within "
+                    + "\(TakeoverSuspicion.window) of CONNACK (\(end.code.rawValue))"))
+    }
+
     /// A redirection that was refused.
     func notFollowed(because reason: String) -> TransportError {
         guard case .reasonCode(let code, let name, let text) = evidence else { return self }
@@ -155,6 +164,7 @@ extension ConnectionFailure {
             .tlsInterceptedTrusted, .tlsNoTrustStore, .tlsClientCertRequired:
             self = .certificate
         case .mqttServerNotAuthentic: self = .certificate
+        case .mqttTakenOver: self = .takenOver
         // An address or an interface that this machine hasn't got: modems and leases come and go.
         case .clientInvalidArgument where error.stage == .resolve || error.stage == .tcp: self = .transient
         // A login that a proxy refuses again and again may lock an account as well.
