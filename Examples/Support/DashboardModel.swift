@@ -60,6 +60,7 @@ package final class DashboardModel {
         case .reconnecting(_, let delay, let error):
             connection = .waiting(seconds: delay / .seconds(1))
             lastError = error.description
+        case .suspended: connection = .disconnected
         case .disconnected(let error):
             connection = .disconnected
             lastError = error?.description ?? lastError

@@ -56,7 +56,9 @@ package struct Presence: Sendable {
             switch event {
             case .connected: try client.enqueue("online", to: topic, qos: .atLeastOnce, retain: true)
             case .disconnected(let error?): throw error
-            case .disconnected(nil), .idle, .connecting, .interrupted, .reconnecting, .sessionLost: break
+            case .disconnected(nil), .idle, .connecting, .interrupted, .reconnecting, .sessionLost,
+                .suspended:
+                break
             }
         }
     }
@@ -91,7 +93,7 @@ extension ClientEvent {
     /// One line for a person; nil for what isn't worth one.
     package var line: String? {
         switch self {
-        case .idle, .sessionLost, .disconnected: nil
+        case .idle, .sessionLost, .suspended, .disconnected: nil
         case .connecting(let attempt): attempt == 1 ? "connecting" : "connecting, attempt \(attempt)"
         case .connected(let outcome): "connected to \(outcome.profile) as \(outcome.clientID)"
         case .interrupted(let error): "connection lost: \(error)"

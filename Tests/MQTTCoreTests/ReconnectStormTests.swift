@@ -6,7 +6,7 @@ import Testing
 @Suite("Session: no storms")
 struct ReconnectStormTests {
     private enum Happening: CaseIterable {
-        case attemptSucceeds, attemptFails, connectionLost, deadlinePasses, disconnect, connect
+        case attemptSucceeds, attemptFails, connectionLost, deadlinePasses, disconnect, connect, suspend
     }
 
     /// Never more attempts within a minute than this, but for those that the program itself asks for: full jitter
@@ -46,6 +46,7 @@ struct ReconnectStormTests {
             case .disconnect:
                 isWanted = false
                 command = lifecycle.disconnect()
+            case .suspend: command = lifecycle.suspend()
             case .connect:
                 if case .disconnecting = before {} else { isWanted = true }
                 // A program that calls in a loop makes its own storm.
@@ -61,7 +62,7 @@ struct ReconnectStormTests {
             }
             if case .end(.failed) = command { isWanted = false }
             switch lifecycle.phase {
-            case .connecting, .connected, .waiting: #expect(isWanted)
+            case .connecting, .connected, .waiting, .suspending, .suspended: #expect(isWanted)
             case .idle, .disconnecting, .ended: #expect(!isWanted)
             }
         }
@@ -79,16 +80,16 @@ struct ReconnectStormTests {
         after phase: ConnectionLifecycle.Phase, _ random: inout SplitMix64
     ) -> Happening {
         switch Int.random(in: 0..<100, using: &random) {
-        case 0: return Bool.random(using: &random) ? .connect : .disconnect
+        case 0: return [.connect, .disconnect, .suspend].randomElement(using: &random) ?? .connect
         case 1..<6:
             return [.attemptSucceeds, .attemptFails, .connectionLost].randomElement(using: &random)
                 ?? .connect
         default: break
         }
         switch phase {
-        case .idle, .ended: return .connect
+        case .idle, .suspended, .ended: return .connect
         case .connecting: return Bool.random(using: &random) ? .attemptSucceeds : .attemptFails
-        case .connected, .disconnecting: return .connectionLost
+        case .connected, .disconnecting, .suspending: return .connectionLost
         case .waiting: return .deadlinePasses
         }
     }

@@ -170,6 +170,37 @@ struct SessionReconnectTests {
         #expect(lifecycle.nextDeadline == nil)
     }
 
+    @Test func suspending_from_every_phase() {
+        var lifecycle = ConnectionLifecycle()
+        #expect(lifecycle.step { $0.suspend() } == nil)
+        _ = lifecycle.connect()
+        #expect(lifecycle.step { $0.suspend() } == .suspendAttempt)
+        #expect(lifecycle.phase == .suspended)
+        #expect(lifecycle.step { $0.attemptFailed(.transient, now: now, random: 0) } == nil)
+        #expect(lifecycle.step { $0.connect() } == .startAttempt(1))
+        lifecycle.attemptSucceeded(now: now)
+        #expect(lifecycle.step { $0.suspend() } == .sendSuspension)
+        #expect(lifecycle.step { $0.suspend() } == nil)
+        #expect(lifecycle.step { $0.disconnected() } == .rest)
+        // As after any connection, a failure is tried again now.
+        #expect(lifecycle.step { $0.connect() } == .startAttempt(1))
+        _ = lifecycle.attemptFailed(.transient, now: now, random: 0)
+        #expect(lifecycle.step { $0.suspend() } == .rest)
+        #expect(lifecycle.nextDeadline == nil)
+        _ = lifecycle.connect()
+        lifecycle.attemptSucceeded(now: now)
+        _ = lifecycle.suspend()
+        // A connection that breaks meanwhile is as gone as one that is closed.
+        #expect(lifecycle.step { $0.connectionLost(.transient, now: now, random: 0) } == .rest)
+        #expect(lifecycle.step { $0.disconnect() } == .end(.disconnected))
+        #expect(lifecycle.step { $0.suspend() } == nil)
+        _ = lifecycle.connect()
+        lifecycle.attemptSucceeded(now: now)
+        _ = lifecycle.suspend()
+        #expect(lifecycle.step { $0.disconnect() } == nil)
+        #expect(lifecycle.step { $0.disconnected() } == .end(.disconnected))
+    }
+
     @Test func connect_while_waiting_tries_at_once() {
         var lifecycle = ConnectionLifecycle()
         _ = lifecycle.connect()

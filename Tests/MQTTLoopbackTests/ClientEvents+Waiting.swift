@@ -13,6 +13,7 @@ extension AsyncStream<ClientEvent>.Iterator {
             case .interrupted(let error): words.append("interrupted \(error.code.rawValue)")
             case .reconnecting(let attempt, _, _): words.append("reconnecting \(attempt)")
             case .sessionLost: break
+            case .suspended: words.append("suspended")
             case .disconnected(let error):
                 words.append("disconnected \(error?.code.rawValue ?? "")")
                 return (words, nil)

@@ -68,7 +68,7 @@ import Testing
                 failures.append(error.code)
                 #expect(delay <= .milliseconds(20))
             case .connected where isInterrupted: break watching
-            case .idle, .connecting, .connected, .sessionLost: break
+            case .idle, .connecting, .connected, .sessionLost, .suspended: break
             case .disconnected(let error):
                 Issue.record("gave up: \(String(describing: error))")
                 break watching

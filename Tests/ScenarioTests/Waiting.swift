@@ -232,6 +232,7 @@ extension ClientEvent {
         case .interrupted: "interrupted"
         case .reconnecting: "reconnecting"
         case .sessionLost: "sessionLost"
+        case .suspended: "suspended"
         case .disconnected: "disconnected"
         }
     }

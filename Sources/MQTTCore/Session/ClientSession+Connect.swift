@@ -33,8 +33,11 @@ extension ClientSession {
     }
 
     /// Ends the connection by DISCONNECT (section 3.14); nothing is sent after it [MQTT-3.14.4-1].
+    ///
+    /// - Parameter keepsSession: whether the server keeps the session as after a lost connection (5.0).
     package mutating func disconnect(
-        reason: ReasonCode = .normalDisconnection, properties: Properties = Properties(), now: Instant,
+        reason: ReasonCode = .normalDisconnection, properties: Properties = Properties(),
+        keepsSession: Bool = false, now: Instant,
         into output: inout SessionOutput
     ) {
         switch phase {
@@ -53,12 +56,13 @@ extension ClientSession {
             connection.keepsSessionAfterDisconnect = !connection.startedClean
         case .v5:
             let expiry = configuration.sessionExpiryInterval
-            let after = expiry == 0 ? 0 : configuration.sessionExpiryAfterDisconnect
+            let after = expiry == 0 || keepsSession ? expiry : configuration.sessionExpiryAfterDisconnect
             disconnect.properties.entries.removeAll {
                 if case .sessionExpiryInterval = $0 { true } else { false }
             }
             if after != expiry { disconnect.properties.entries.append(.sessionExpiryInterval(after)) }
-            connection.keepsSessionAfterDisconnect = after != 0
+            connection.keepsSessionAfterDisconnect =
+                keepsSession ? (connection.limits.sessionExpiryInterval ?? expiry) != 0 : after != 0
             fit(&disconnect)
         }
         send(.disconnect(disconnect), into: &output)

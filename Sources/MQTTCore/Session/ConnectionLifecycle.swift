@@ -21,6 +21,10 @@ package struct ConnectionLifecycle: Sendable {
         case waiting(until: Instant, attempt: Int)
         /// DISCONNECT is on its way out.
         case disconnecting
+        /// So it is, and the session stays.
+        case suspending
+        /// No connection until `connect()`, and nothing has ended.
+        case suspended
         case ended(EndReason)
     }
 
@@ -39,6 +43,12 @@ package struct ConnectionLifecycle: Sendable {
         /// Send DISCONNECT and close, then report `disconnected`.
         case sendDisconnect
         case end(EndReason)
+        /// Send DISCONNECT without ending the session, and close, then report `disconnected`.
+        case sendSuspension
+        /// Give up the attempt under way; the client is suspended already.
+        case suspendAttempt
+        /// The client is suspended now.
+        case rest
     }
 
     package init(policy: ReconnectPolicy = ReconnectPolicy(), asksForLogin: Bool = false) {
@@ -62,8 +72,11 @@ package struct ConnectionLifecycle: Sendable {
             failures = 0
             hasConnected = false
             return start(attempt: 1)
+        case .suspended:
+            failures = 0
+            return start(attempt: 1)
         case .waiting(_, let attempt): return start(attempt: attempt)
-        case .connecting, .connected, .disconnecting: return nil
+        case .connecting, .connected, .disconnecting, .suspending: return nil
         }
     }
 
@@ -82,7 +95,7 @@ package struct ConnectionLifecycle: Sendable {
             if !hasConnected, !policy.retriesInitialConnect { return end(.failed(failure)) }
             return retry(after: failure, attempt: attempt + 1, now: now, random: random)
         case .disconnecting: return end(.disconnected)
-        case .idle, .connected, .waiting, .ended: return nil
+        case .idle, .connected, .waiting, .suspending, .suspended, .ended: return nil
         }
     }
 
@@ -94,7 +107,8 @@ package struct ConnectionLifecycle: Sendable {
             if now - since >= policy.stableAfter { failures = 0 }
             return retry(after: failure, attempt: 1, now: now, random: random)
         case .disconnecting: return end(.disconnected)
-        case .idle, .connecting, .waiting, .ended: return nil
+        case .suspending: return rest()
+        case .idle, .connecting, .waiting, .suspended, .ended: return nil
         }
     }
 
@@ -107,7 +121,8 @@ package struct ConnectionLifecycle: Sendable {
             phase = .connecting(attempt: 1)
             return .startRedirectedAttempt(1)
         case .disconnecting: return end(.disconnected)
-        case .idle, .connecting, .waiting, .ended: return nil
+        case .suspending: return rest()
+        case .idle, .connecting, .waiting, .suspended, .ended: return nil
         }
     }
 
@@ -119,15 +134,35 @@ package struct ConnectionLifecycle: Sendable {
         case .connecting:
             phase = .ended(.disconnected)
             return .cancelAttempt
-        case .idle, .waiting: return end(.disconnected)
+        case .suspending:
+            phase = .disconnecting
+            return nil
+        case .idle, .waiting, .suspended: return end(.disconnected)
         case .disconnecting, .ended: return nil
+        }
+    }
+
+    /// Does without a connection until `connect()`; the session, subscriptions and what waits stay.
+    package mutating func suspend() -> Command? {
+        switch phase {
+        case .connected:
+            phase = .suspending
+            return .sendSuspension
+        case .connecting:
+            phase = .suspended
+            return .suspendAttempt
+        case .waiting: return rest()
+        case .idle, .disconnecting, .suspending, .suspended, .ended: return nil
         }
     }
 
     /// The connection has been closed after our DISCONNECT.
     package mutating func disconnected() -> Command? {
-        guard case .disconnecting = phase else { return nil }
-        return end(.disconnected)
+        switch phase {
+        case .disconnecting: return end(.disconnected)
+        case .suspending: return rest()
+        case .idle, .connecting, .connected, .waiting, .suspended, .ended: return nil
+        }
     }
 
     package mutating func deadlineReached(now: Instant) -> Command? {
@@ -138,6 +173,11 @@ package struct ConnectionLifecycle: Sendable {
     private mutating func start(attempt: Int) -> Command {
         phase = .connecting(attempt: attempt)
         return .startAttempt(attempt)
+    }
+
+    private mutating func rest() -> Command {
+        phase = .suspended
+        return .rest
     }
 
     private mutating func end(_ reason: EndReason) -> Command {

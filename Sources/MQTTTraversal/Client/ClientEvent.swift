@@ -10,7 +10,8 @@
 ///    └── disconnected(error) ◀────┘
 /// ```
 ///
-/// The first attempt isn't repeated: where it fails, `connecting` is followed by `disconnected(error)`. A redirection
+/// `suspend()` leads from each of them but `idle` and `disconnected` to `suspended`, and `resume()` from there to
+/// `connecting`. The first attempt isn't repeated: where it fails, `connecting` is followed by `disconnected(error)`. A redirection
 /// that is followed (`ServerRedirection`) leads from `interrupted` to `connecting` at once, without `reconnecting`; one
 /// that comes instead of CONNACK's acceptance is a part of `connecting`.
 public enum ClientEvent: Sendable {
@@ -25,6 +26,8 @@ public enum ClientEvent: Sendable {
     case reconnecting(attempt: Int, delay: Duration, error: MQTTError)
     /// The server no longer has the session: messages may be missing. Subscriptions are made again.
     case sessionLost
+    /// There is no connection by `suspend()`, until `resume()`.
+    case suspended
     /// The end: by `disconnect()` where nil, else for this reason.
     case disconnected(MQTTError?)
 }
@@ -140,7 +143,8 @@ final class EventHub: Sendable {
             switch event {
             // Moments, not states: a newcomer hears of the state around them.
             case .sessionLost, .interrupted: break
-            case .idle, .connecting, .connected, .reconnecting, .disconnected: state.present = event
+            case .idle, .connecting, .connected, .reconnecting, .suspended, .disconnected:
+                state.present = event
             }
             return Array(state.listeners.values)
         }

@@ -9,21 +9,29 @@ extension SessionDriver {
             startAttempt(number)
         case .startRedirectedAttempt(let number): startAttempt(number)
         case .cancelAttempt:
-            dropLink()
+            dropLink(keepsSession: false)
             end(.disconnected)
         case .wait(let until, let attempt):
             if let lastError {
                 events.emit(.reconnecting(attempt: attempt, delay: until - loop.now, error: lastError))
             }
-        case .sendDisconnect:
-            // QoS 0 messages whose publish() has returned are on their way: they go first.
-            session.encodePending(
-                upTo: output.bytes.count + ClientInbox.highWaterMark, now: loop.now, into: &output)
-            session.disconnect(now: loop.now, into: &output)
-            performActions()
+        case .sendDisconnect: sendDisconnect(keepsSession: false)
         case .end(let reason): end(reason)
+        case .sendSuspension: sendDisconnect(keepsSession: true)
+        case .suspendAttempt:
+            dropLink(keepsSession: true)
+            suspended()
+        case .rest: suspended()
         }
         scheduleTurnEnd()
+    }
+
+    private func sendDisconnect(keepsSession: Bool) {
+        // QoS 0 messages whose publish() has returned are on their way: they go first.
+        session.encodePending(
+            upTo: output.bytes.count + ClientInbox.highWaterMark, now: loop.now, into: &output)
+        session.disconnect(keepsSession: keepsSession, now: loop.now, into: &output)
+        performActions()
     }
 
     func established(_ connack: Connack) {
@@ -191,7 +199,7 @@ extension SessionDriver {
     private func follow(_ redirection: RedirectionNotice, _ cause: inout TransportError) -> Bool {
         switch lifecycle.phase {
         case .connecting, .connected: break
-        case .idle, .waiting, .disconnecting, .ended: return false
+        case .idle, .waiting, .disconnecting, .suspending, .suspended, .ended: return false
         }
         do throws(ServerTrail.Refusal) {
             guard try servers.follow(redirection, from: takenProfile, now: loop.now) else { return false }
@@ -222,6 +230,7 @@ extension SessionDriver {
         failConnects(&connects, with: error ?? disconnectedByCall)
         events.emit(.disconnected(error))
         resumeDisconnects()
+        resumeSuspensions()
         if !connectsAfterEnd.isEmpty {
             connects = connectsAfterEnd
             connectsAfterEnd = [:]
@@ -244,7 +253,7 @@ extension SessionDriver {
         for continuation in waiting { continuation.resume() }
     }
 
-    private func dropLink() {
+    private func dropLink(keepsSession: Bool) {
         switch link {
         case .none: break
         case .preparing(let task, let timer):
@@ -255,7 +264,7 @@ extension SessionDriver {
             link.ascent?.cancel()
             authenticationEnded(nil)
             // The server may have accepted CONNECT by now: without DISCONNECT it would publish the will.
-            session.disconnect(now: loop.now, into: &output)
+            session.disconnect(keepsSession: keepsSession, now: loop.now, into: &output)
             sendOutput()
             stream.delegate = nil
             stream.close()

@@ -23,7 +23,7 @@ extension SessionDriver {
     ) {
         switch lifecycle.phase {
         case .idle, .ended, .disconnecting: return continuation.resume(throwing: notConnected)
-        case .connecting, .connected, .waiting: break
+        case .connecting, .connected, .waiting, .suspending, .suspended: break
         }
         guard negotiation.version == .v5 else { return continuation.resume(throwing: requiresVersion5) }
         var publish = publish

@@ -23,6 +23,7 @@ final class SessionDriver {
     var unsubscribes: [OperationToken: UnsafeContinuation<UnsubscribeOutcome, any Error>] = [:]
     var connects: [OperationToken: UnsafeContinuation<ConnectOutcome, any Error>] = [:]
     var disconnects: [CheckedContinuation<Void, Never>] = []
+    var suspensions: [CheckedContinuation<Void, Never>] = []
     var reauthentications: [OperationToken: UnsafeContinuation<Void, any Error>] = [:]
     var requests = Requests()
     /// Asked for while a disconnect was under way.
@@ -131,6 +132,7 @@ final class SessionDriver {
             request(publish, timeout: timeout, token, continuation)
         case .reauthenticate(let timeout, let token, let continuation):
             reauthenticate(timeout, token, continuation)
+        case .suspend(let continuation): suspend(continuation)
         case .disconnect(let continuation):
             if let continuation { disconnects.append(continuation) }
             failConnects(&connectsAfterEnd, with: disconnectedByCall)
@@ -147,7 +149,9 @@ final class SessionDriver {
         case .connected:
             if let outcome { continuation.resume(returning: outcome) } else { connects[token] = continuation }
         case .disconnecting: connectsAfterEnd[token] = continuation
-        case .idle, .connecting, .waiting, .ended:
+        // Goes on from there.
+        case .suspending: connects[token] = continuation
+        case .idle, .connecting, .waiting, .suspended, .ended:
             connects[token] = continuation
             // Somebody may have mended it.
             refusals = [:]
@@ -165,7 +169,7 @@ final class SessionDriver {
         case .idle, .ended, .disconnecting:
             completion.resolve(.failure(notConnected))
             return
-        case .connecting, .connected, .waiting: break
+        case .connecting, .connected, .waiting, .suspending, .suspended: break
         }
         let admission: PublishTerms.Admission
         switch completion {
@@ -210,7 +214,7 @@ final class SessionDriver {
         case .idle, .ended, .disconnecting:
             request.continuation.resume(throwing: notConnected)
             return
-        case .connecting, .connected, .waiting: break
+        case .connecting, .connected, .waiting, .suspending, .suspended: break
         }
         // From the SUBSCRIBE on, since retained messages can overtake the SUBACK.
         let identifier =

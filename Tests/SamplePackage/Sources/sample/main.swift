@@ -24,6 +24,7 @@ let history = Task {
         case .interrupted(let error): lines.append("interrupted: \(error.code.rawValue)")
         case .reconnecting(let attempt, let delay, _): lines.append("attempt \(attempt) in \(delay)")
         case .sessionLost: lines.append("the session is lost")
+        case .suspended: lines.append("suspended")
         case .disconnected(let error):
             lines.append("disconnected: \(error?.code.rawValue ?? "as asked")")
             return lines
