@@ -57,7 +57,7 @@ package struct ProbeRunner: Sendable {
                 case .stage(let observation, _): record.withLock { $0.observations.append(observation) }
                 case .credentialsInPlaintext, .triesVersion, .triesServer, .routeMemoryProblem,
                     .proxyEnvironmentProblem,
-                    .idleLimitLearned,
+                    .idleLimitLearned, .networkChanged,
                     .unmatchedMessage, .lateResponse, .replyFailed:
                     break
                 }

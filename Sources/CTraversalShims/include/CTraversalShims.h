@@ -57,5 +57,9 @@ void traversal_name_thread(const char *name);
 /// accept4 with SOCK_NONBLOCK and SOCK_CLOEXEC. `address` is a `struct sockaddr *`.
 int traversal_accept(int descriptor, void *address, unsigned int *length);
 
+/// A socket that becomes readable when links, addresses or routes of this machine change (rtnetlink); negative where
+/// the system gives none.
+int traversal_network_changes(void);
+
 /// getrandom without flags.
 long traversal_random(void *bytes, unsigned long count);

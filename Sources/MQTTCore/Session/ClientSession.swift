@@ -127,6 +127,12 @@ package struct ClientSession: Sendable {
         releaseHeld(into: &output)
     }
 
+    /// Sends PINGREQ now, since the connection may be dead: the network has changed. Has no effect without one.
+    package mutating func probe(within timeout: Duration, now: Instant, into output: inout SessionOutput) {
+        guard phase == .established, connection.keepAlive.probe(within: timeout, now: now) else { return }
+        send(.pingreq, into: &output)
+    }
+
     package var nextDeadline: Instant? {
         let ofConnection: Instant? =
             switch phase {

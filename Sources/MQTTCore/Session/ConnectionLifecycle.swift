@@ -9,6 +9,8 @@ package struct ConnectionLifecycle: Sendable {
     package private(set) var phase = Phase.idle
     /// Failures in a row, counted over short-lived connections too.
     private var failures = 0
+    /// Whether what is waited for is something else than the network.
+    private var waitsForLogin = false
     /// Whether this intent has had a connection.
     private var hasConnected = false
 
@@ -170,6 +172,12 @@ package struct ConnectionLifecycle: Sendable {
         return start(attempt: attempt)
     }
 
+    /// What was out of reach may be within it now. The delays go on from where they are.
+    package mutating func networkChanged() -> Command? {
+        guard case .waiting(_, let attempt) = phase, !waitsForLogin else { return nil }
+        return start(attempt: attempt)
+    }
+
     private mutating func start(attempt: Int) -> Command {
         phase = .connecting(attempt: attempt)
         return .startAttempt(attempt)
@@ -197,6 +205,7 @@ package struct ConnectionLifecycle: Sendable {
         case .refusedByServer, .loginRefused, .takenOver, .versionUnsupported: return end(.failed(failure))
         }
         failures += 1
+        waitsForLogin = failure == .loginRefused
         phase = .waiting(until: now + delay, attempt: attempt)
         return .wait(until: now + delay, attempt: attempt)
     }

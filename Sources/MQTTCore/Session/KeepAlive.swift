@@ -8,6 +8,8 @@ struct KeepAlive: Sendable {
     private var lastProgress: Instant
     private var ping = Ping.none
     private var hasUnflushedBytes = false
+    /// How long the answer to a PINGREQ out of turn may take.
+    private var probeTimeout: Duration?
     /// How long nothing had passed when we first spoke since the last sign of life.
     private var idleBeforeSpeaking = Duration.zero
 
@@ -39,7 +41,7 @@ struct KeepAlive: Sendable {
     }
 
     var nextDeadline: Instant? {
-        guard let interval else { return nil }
+        guard let interval else { return answerDue(.zero) }
         guard let answerDue = answerDue(interval) else { return pingDue(interval) }
         guard let pingDue = pingDue(interval) else { return answerDue }
         return min(pingDue, answerDue)
@@ -74,10 +76,27 @@ struct KeepAlive: Sendable {
         if case .encoded = ping { ping = .sent(at: now) }
     }
 
-    mutating func answered() { ping = .none }
+    mutating func answered() {
+        ping = .none
+        probeTimeout = nil
+    }
+
+    /// Asks for a sign of life out of turn, also where keep-alive is off (section 3.1.2.10 allows it at any time).
+    ///
+    /// - Returns: whether PINGREQ is to be sent; false while one is under way.
+    mutating func probe(within timeout: Duration, now: Instant) -> Bool {
+        guard case .none = ping else { return false }
+        ping = .encoded(at: now)
+        hasUnflushedBytes = true
+        probeTimeout = timeout
+        return true
+    }
 
     mutating func deadlineReached(now: Instant) -> Due {
-        guard let interval else { return .nothing }
+        guard let interval else {
+            guard let answerDue = answerDue(.zero), now >= answerDue else { return .nothing }
+            return .peerIsDead
+        }
         if let answerDue = answerDue(interval), now >= answerDue { return .peerIsDead }
         guard let pingDue = pingDue(interval), now >= pingDue else { return .nothing }
         if case .none = ping { ping = .encoded(at: now) }
@@ -95,14 +114,16 @@ struct KeepAlive: Sendable {
         }
     }
 
+    private var answerTimeout: Duration { probeTimeout.map { min($0, responseTimeout) } ?? responseTimeout }
+
     /// Anything received is life, a part of a packet too: PINGRESP may stand behind a large PUBLISH.
     ///
     /// A PINGREQ that can't even leave our buffer must not wait for ever: it gets one interval more.
     private func answerDue(_ interval: Duration) -> Instant? {
         switch ping {
         case .none: nil
-        case .encoded(let time): max(time, lastReceived, lastProgress) + interval + responseTimeout
-        case .sent(let time): max(time, lastReceived) + responseTimeout
+        case .encoded(let time): max(time, lastReceived, lastProgress) + interval + answerTimeout
+        case .sent(let time): max(time, lastReceived) + answerTimeout
         }
     }
 }

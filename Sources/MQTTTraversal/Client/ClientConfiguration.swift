@@ -58,6 +58,9 @@ public struct ClientConfiguration: Sendable {
     /// Bytes of payload that a subscription may hold. Above half of it the buffer counts as full; above all of it,
     /// withheld messages included, the connection is ended with `client.queue_full`.
     public var subscriptionByteLimit: Int
+    /// Whether a change of this machine's links, addresses or routes, or its waking from sleep, makes the client ping at
+    /// once, or try again at once where it waits. On by default.
+    public var watchesNetwork = true
     /// How many publishes may wait to be sent, and what happens to more.
     public var publishQueue: PublishQueue
     /// Where answers to `request` go, below it a random level of the client's own. The server's Response Information,
@@ -204,6 +207,8 @@ public enum LogEvent: Sendable {
     /// Connections ended twice after about this time without traffic: a hop does that, so pings come at shorter
     /// intervals from now on.
     case idleLimitLearned(idleTime: Duration, pingsEvery: Duration)
+    /// The network has changed, or the machine has slept: the client pings, or tries again, at once.
+    case networkChanged
     /// A message matched no subscription of this client; it was acknowledged and dropped.
     case unmatchedMessage(topic: String)
     /// An answer to no request that waits: it came too late, or twice, or was never asked for.

@@ -27,6 +27,11 @@ extension MQTTClient {
     @discardableResult
     public func resume() async throws -> ConnectOutcome { try await connect() }
 
+    /// As if the kernel had said that the network has changed.
+    package func networkChanged() {
+        if case .success(let engine) = engine { engine.submit { _ in .networkChanged } }
+    }
+
     private func say(_ status: WillMessage, within limit: Duration) async {
         let saying = Task {
             try await publish(

@@ -15,6 +15,7 @@ final class ClientInbox: Sendable {
         /// By hand, for one of the subscriptions that have the message.
         case acknowledge(IncomingToken)
         case reauthenticate(timeout: Duration, OperationToken, UnsafeContinuation<Void, any Error>)
+        case networkChanged
         case suspend(CheckedContinuation<Void, Never>)
         case disconnect(CheckedContinuation<Void, Never>?)
     }

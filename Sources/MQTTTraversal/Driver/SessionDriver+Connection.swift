@@ -218,6 +218,7 @@ extension SessionDriver {
             case .failed: lastError
             }
         lastError = error
+        stopWatchingNetwork()
         failRequests(with: error ?? disconnectedByCall)
         session.abandon(.disconnected, into: &output)
         performActions()

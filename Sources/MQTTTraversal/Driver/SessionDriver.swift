@@ -37,6 +37,9 @@ final class SessionDriver {
     /// The program's answer that the server has refused since then: the same isn't tried twice.
     var refusedLogin: Credentials?
     var takeovers = TakeoverSuspicion()
+    var networkChanges = NetworkChanges()
+    /// While there is something to hold or to reach.
+    var networkRegistration: NetworkWatcher.Registration?
 
     // For one attempt.
     var attemptNumber = 0
@@ -132,6 +135,7 @@ final class SessionDriver {
             request(publish, timeout: timeout, token, continuation)
         case .reauthenticate(let timeout, let token, let continuation):
             reauthenticate(timeout, token, continuation)
+        case .networkChanged: networkChanged()
         case .suspend(let continuation): suspend(continuation)
         case .disconnect(let continuation):
             if let continuation { disconnects.append(continuation) }
@@ -157,6 +161,7 @@ final class SessionDriver {
             refusals = [:]
             refusedLogin = nil
             takeovers = TakeoverSuspicion()
+            watchNetwork()
             perform(lifecycle.connect())
         }
     }
@@ -277,7 +282,10 @@ final class SessionDriver {
         performActions()
         if heldBytes > configuration.subscriptionByteLimit { endForFullBuffer(heldBytes) }
         pump()
-        let deadlines = [session.nextDeadline, lifecycle.nextDeadline, requests.table.nextDeadline]
+        let deadlines = [
+            session.nextDeadline, lifecycle.nextDeadline, requests.table.nextDeadline,
+            networkChanges.nextDeadline,
+        ]
         timer.arm(for: deadlines.lazy.compactMap { $0 }.min()) { [weak self] in self?.timerFired() }
     }
 
@@ -358,6 +366,7 @@ final class SessionDriver {
         timer.fired()
         session.deadlineReached(now: loop.now, into: &output)
         expireRequests()
+        checkNetwork()
         perform(lifecycle.deadlineReached(now: loop.now))
         scheduleTurnEnd()
     }
