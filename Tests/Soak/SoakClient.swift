@@ -109,7 +109,7 @@ final class SoakClient: Sendable {
 
     private func note(_ event: ClientEvent) {
         switch event {
-        case .idle, .connecting: break
+        case .idle, .connecting, .suspended: break
         case .connected:
             state.withLock { state in
                 state.isConnected = true

@@ -74,6 +74,7 @@ extension ClientSession {
     /// The network connection is gone: what belongs to it dies, the session stays unless it ends with it.
     package mutating func closed(now: Instant, into output: inout SessionOutput) {
         guard phase != .closed else { return }
+        if phase == .awaitingConnack, isConnectSent { session.hasUnansweredConnect = true }
         phase = .closed
         for identifier in connection.requests.keys { session.identifiers.free(identifier) }
         pending.putBack(connection.requests.values.filter { $0.token != nil || $0.isRestoring })
@@ -162,9 +163,11 @@ extension ClientSession {
         session.mustStartClean = false
         if connack.sessionPresent {
             resumeOutgoing(into: &output)
+            if session.hasUnansweredConnect { restoreSubscriptions(.sendIfNewSubscription, into: &output) }
         } else {
             restoreSubscriptions(into: &output)
         }
+        session.hasUnansweredConnect = false
     }
 
     private func check(_ connack: Connack) -> SessionViolation? {

@@ -38,8 +38,13 @@ extension ClientSession {
         pending.requests.replaceAll(with: pending.requests.elements.filter { !$0.isRestoring })
     }
 
-    /// The server has no session: what was granted is asked for again, once, ahead of new requests.
-    mutating func restoreSubscriptions(into output: inout SessionOutput) {
+    /// The server has no session, or perhaps another one: what was granted is asked for again, once, ahead of new
+    /// requests.
+    ///
+    /// - Parameter retainHandling: for this time, where the program wants retained messages at all (5.0).
+    mutating func restoreSubscriptions(
+        _ retainHandling: SubscriptionOptions.RetainHandling? = nil, into output: inout SessionOutput
+    ) {
         // Requests of ours that an earlier connection didn't get answered would come twice.
         let requests = pending.requests.elements.filter { !$0.isRestoring }
         pending.requests.replaceAll(with: requests)
@@ -49,8 +54,13 @@ extension ClientSession {
         }
         var groups: [(identifier: UInt32?, subscriptions: [Subscribe.Subscription])] = []
         for stored in session.subscriptions.values.sorted(by: { $0.order < $1.order }) {
-            let subscription = Subscribe.Subscription(
+            var subscription = Subscribe.Subscription(
                 topicFilter: stored.topicFilter, options: stored.options)
+            if let retainHandling, configuration.version == .v5,
+                stored.options.retainHandling == .sendAtSubscribe
+            {
+                subscription.options.retainHandling = retainHandling
+            }
             // A SUBSCRIBE has one Subscription Identifier, and small ones pass any packet size limit.
             if let last = groups.last, last.identifier == stored.subscriptionIdentifier,
                 last.subscriptions.count < 8
@@ -129,6 +139,11 @@ extension ClientSession {
         finish(identifier)
         for (subscription, code) in zip(subscriptions, answer.reasonCodes) {
             if !code.isError {
+                var subscription = subscription
+                // As the program wants it, whatever this one SUBSCRIBE said about retained messages.
+                if request.isRestoring, let known = session.subscriptions[subscription.topicFilter] {
+                    subscription.options = known.options
+                }
                 store(subscription, identifier: request.subscriptionIdentifier, into: &output)
             } else if request.isRestoring {
                 forget(subscription.topicFilter, into: &output)

@@ -6,6 +6,9 @@ struct SessionState: Sendable {
     var hasBeenEstablished = false
     /// The server holds a session of which we know nothing: it has to go [MQTT-3.2.2-4].
     var mustStartClean = false
+    /// The last CONNECT got no answer: the server may have made a session then that we know nothing of, in place of one
+    /// that it had lost, and Session Present speaks of that one.
+    var hasUnansweredConnect = false
     /// The servers that have accepted a connection of this session: more than one where they share it.
     var holders: Set<String> = []
     /// The servers that may still hold an earlier one, which ended when another server didn't know it: resumed
