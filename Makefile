@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint obligations format sample autobahn autobahn-quick interop traversal soak docs
+.PHONY: help demo test lint obligations format sample autobahn autobahn-quick interop traversal soak crashes docs
 
 build_packages := libssl-dev zlib1g-dev pkg-config
 broker_packages := mosquitto mosquitto-clients
@@ -14,7 +14,7 @@ swift_sources := Package.swift Sources Tests Examples
 # Those of programs are apart since Foundation's Process waits by select(2), which can't see a descriptor above 1023:
 # all tests at once have thousands open.
 socket_tests := '^(MQTTTransportTests|MQTTTraversalTests|MQTTLoopbackTests)\.'
-program_tests := '^(ExamplesTests|MQTTProbeTests)\.'
+program_tests := '^(ExamplesTests|MQTTProbeTests|DurabilityTests)\.'
 broker_tests := '^ScenarioTests\.'
 # Started all at once, a test with a deadline of 10 s might be given a thread too late to meet it.
 few_at_once := SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=16
@@ -90,6 +90,12 @@ soak: ## Run 200 clients through broken connections and broker restarts for DURA
 	@.ci/install $(broker_packages)
 	swift build --product mqtt-soak $(strict)
 	.build/debug/mqtt-soak --duration $(or $(DURATION),120) $(if $(SEED),--seed $(SEED))
+
+crashes: ## Kill a client with a session store 500 times and see that nothing is lost
+	@.ci/check-swift
+	@.ci/install $(build_packages)
+	swift build --build-tests $(strict)
+	MQTT_CRASHES=500 swift test --skip-build $(strict) --filter '^DurabilityTests\.'
 
 docs: ## Build the documentation of the libraries; a warning fails
 	swift package dump-symbol-graph --minimum-access-level public >/dev/null

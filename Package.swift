@@ -42,7 +42,7 @@ let package = Package(
         module("MQTTCore", []),
         module("WebSocketCore", ["CTraversalOpenSSL", "CTraversalZlib"]),
         module("MQTTTransport", ["WebSocketCore", "CTraversalOpenSSL", "CTraversalShims"]),
-        module("MQTTTraversal", ["MQTTTransport", "MQTTCore"]),
+        module("MQTTTraversal", ["MQTTTransport", "MQTTCore", "CTraversalZlib"]),
         module("MQTTProbe", ["MQTTTraversal", "MQTTTransport", "MQTTCore"]),
         module("MQTTLoopback", ["MQTTTransport", "MQTTCore", "CTraversalOpenSSL", "CTraversalShims"]),
 
@@ -91,6 +91,9 @@ let package = Package(
             ]),
         tests("SoakTests", ["mqtt-soak", "MQTTTraversal"]),
         tests("MQTTProbeTests", ["wsprobe", "MQTTProbe", "MQTTLoopback", "MQTTTraversal", "MQTTTransport"]),
+        program("durable-publisher", ["MQTTTraversal"], path: "Tests/Durability/Publisher"),
+        tests(
+            "DurabilityTests", ["durable-publisher", "MQTTTraversal", "MQTTLoopback", "MQTTTransport"]),
         tests(
             "ScenarioTests",
             [

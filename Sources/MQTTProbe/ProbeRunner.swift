@@ -56,6 +56,7 @@ package struct ProbeRunner: Sendable {
                 switch event {
                 case .stage(let observation, _): record.withLock { $0.observations.append(observation) }
                 case .credentialsInPlaintext, .triesVersion, .triesServer, .routeMemoryProblem,
+                    .sessionStoreDamaged, .storedMessageDiscarded,
                     .proxyEnvironmentProblem,
                     .idleLimitLearned, .networkChanged,
                     .unmatchedMessage, .lateResponse, .replyFailed:

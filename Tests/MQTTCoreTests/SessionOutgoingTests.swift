@@ -276,13 +276,13 @@ struct SessionOutgoingTests {
         _ = harness.packets()
         let tokens = (0..<10).map { _ in harness.publish("x", qos: .atMostOnce) }
         let request = harness.subscribe("f")
-        let sentIsCancelled = harness.session.cancel(sent)
+        let sentIsCancelled = harness.session.cancel(sent, into: &harness.output)
         #expect(!sentIsCancelled)
         for token in [tokens[0], tokens[5], tokens[9], request] {
-            let isCancelled = harness.session.cancel(token)
+            let isCancelled = harness.session.cancel(token, into: &harness.output)
             #expect(isCancelled)
         }
-        let isCancelledTwice = harness.session.cancel(tokens[5])
+        let isCancelledTwice = harness.session.cancel(tokens[5], into: &harness.output)
         #expect(!isCancelledTwice)
         #expect(harness.session.queuedCount == 7)
         #expect(harness.packets().count == 7)

@@ -119,7 +119,10 @@ extension ClientSession {
         if let violation = check(connack) {
             // From here on the server reads a DISCONNECT.
             phase = .established
-            if violation == .sessionPresentWithoutSession { session.mustStartClean = true }
+            if violation == .sessionPresentWithoutSession {
+                session.mustStartClean = true
+                _ = persist(.mustStartClean, into: &output)
+            }
             fail(violation, into: &output)
             return
         }
@@ -144,7 +147,10 @@ extension ClientSession {
         }
         output.actions.append(.established(connack, resumed: connack.sessionPresent))
         if connack.sessionPresent {
-            if !session.isActive { session.isAdopted = true }
+            if !session.isActive {
+                session.isAdopted = true
+                _ = persist(.began(configuration.version), into: &output)
+            }
         } else {
             if session.isActive {
                 let wasIntended =
@@ -152,7 +158,7 @@ extension ClientSession {
                 endSession(into: &output)
                 if !wasIntended { output.actions.append(.sessionLost) }
             }
-            _ = persist(.began, into: &output)
+            _ = persist(.began(configuration.version), into: &output)
             session.staleHolders.formUnion(session.holders)
             session.holders = []
         }
@@ -206,7 +212,8 @@ extension ClientSession {
     private func startsClean(at server: String) -> Bool {
         if session.mustStartClean { return true }
         switch configuration.version {
-        case .v3_1_1: return configuration.cleanStart
+        // What a store keeps is for a session that lasts.
+        case .v3_1_1: return configuration.cleanStart && configuration.durability == .inMemory
         case .v5:
             if session.staleHolders.contains(server) { return true }
             return configuration.cleanStart && !(session.hasBeenEstablished && session.isActive)
@@ -244,7 +251,7 @@ extension ClientSession {
     }
 
     /// Drops the session's state: messages in flight become new ones or fail, as configured.
-    private mutating func endSession(into output: inout SessionOutput) {
+    mutating func endSession(into output: inout SessionOutput) {
         var requeued: [PendingPublish] = []
         for (_, message) in session.outgoing.messages(from: session.outgoing.unacknowledged) {
             let policy = message.life.endsWithConnection ? .fail : configuration.onSessionLost
@@ -257,7 +264,12 @@ extension ClientSession {
                     PendingPublish(
                         publish: publish, token: message.token, stamp: message.stamp, life: message.life))
             case .fail:
-                if let token = message.token { output.actions.append(.failed(token, .sessionLost)) }
+                if let token = message.token {
+                    output.actions.append(.failed(token, .sessionLost))
+                } else if !message.isAbandoned {
+                    output.actions.append(
+                        .discarded(topicName: message.publish.topicName, .sessionLost))
+                }
             }
         }
         // The server had these and may have passed them on: sending again could deliver twice.

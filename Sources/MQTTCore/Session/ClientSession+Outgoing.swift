@@ -23,7 +23,7 @@ extension ClientSession {
         {
             guard let next = pending.popPublish(), var message = next.publish else { return false }
             if hasExpired(&message, next.life, now: now) {
-                if let token = next.token { output.actions.append(.failed(token, .messageExpired)) }
+                giveUp(next, message.qos, .messageExpired, into: &output)
                 return true
             }
             sendNew(message, token: next.token, stamp: next.stamp, life: next.life, into: &output)
@@ -78,30 +78,30 @@ extension ClientSession {
     ) {
         // One by one: chosen by `?:`, their being methods would cost a copy of the session for each message.
         if let error = refusal(of: message) {
-            if let token { output.actions.append(.failed(token, error)) }
+            refuse(message.qos, message.topicName, token, stamp, error, into: &output)
             return
         }
-        if let token, mustFail(message.qos, isAwaited: true) {
-            output.actions.append(.failed(token, .packetIdentifiersExhausted))
+        if token != nil, mustFail(message.qos, isAwaited: true) {
+            refuse(message.qos, message.topicName, token, stamp, .packetIdentifiersExhausted, into: &output)
             return
         }
         // DUP says nothing but that this very packet is sent again [MQTT-3.3.1-3].
         message.isDuplicate = false
         let qos = message.qos
         message.packetIdentifier = qos == .atMostOnce ? nil : session.identifiers.next()
-        let isStoredFirst = qos != .atMostOnce && configuration.durability == .durable
+        let isStoredFirst = isStored(qos, life)
         let start = output.bytes.count
         do {
             if isStoredFirst || !appendAliased(message, into: &output) {
                 try output.append(.publish(message), for: configuration.version)
             }
         } catch {
-            if let token { output.actions.append(.failed(token, .notEncodable(error))) }
+            refuse(qos, message.topicName, token, stamp, .notEncodable(error), into: &output)
             return
         }
         if let error = excess(output, from: start) {
             output.removeLastPacket(from: start)
-            if let token { output.actions.append(.failed(token, error)) }
+            refuse(qos, message.topicName, token, stamp, error, into: &output)
             return
         }
         guard let identifier = message.packetIdentifier else {
@@ -112,7 +112,7 @@ extension ClientSession {
         var storedBy: UInt64 = 0
         if isStoredFirst {
             output.removeLastPacket(from: start)
-            storedBy = persist(.outgoingStored(message), into: &output)
+            storedBy = persist(.outgoingStored(identifier, stamp: stamp), into: &output)
             connection.held.append(HeldPacket(token: storedBy, content: .publish(identifier)))
         } else {
             connection.keepAlive.encodedBytes()
@@ -125,6 +125,15 @@ extension ClientSession {
                 stage: qos == .atLeastOnce ? .awaitingPuback : .awaitingPubrec, storedBy: storedBy,
                 wasSent: !isStoredFirst, connection: connection.number, life: life),
             identifier: identifier)
+    }
+
+    /// Gives up a message that this connection can't carry, before it had a packet identifier.
+    private mutating func refuse(
+        _ qos: QoS, _ topicName: String, _ token: OperationToken?, _ stamp: UInt64, _ error: SessionError,
+        into output: inout SessionOutput
+    ) {
+        if qos != .atMostOnce { _ = persist(.dequeued(stamp: stamp), into: &output) }
+        output.actions.append(token.map { .failed($0, error) } ?? .discarded(topicName: topicName, error))
     }
 
     /// Appends the message with a Topic Alias, which stays out of what is stored: on a further connection it
@@ -226,7 +235,11 @@ extension ClientSession {
         if message.connection == connection.number { connection.finished(message.publish.qos) }
         if !message.wasSent { session.identifiers.free(identifier) }
         _ = persist(.outgoingCompleted(identifier), into: &output)
-        if let token = message.token { output.actions.append(.failed(token, error)) }
+        if let token = message.token {
+            output.actions.append(.failed(token, error))
+        } else if !message.isAbandoned {
+            output.actions.append(.discarded(topicName: message.publish.topicName, error))
+        }
     }
 
     // MARK: Answers
@@ -310,7 +323,8 @@ extension ClientSession {
             guard let token = message.token else { continue }
             session.outgoing.update(identifier) {
                 $0.token = nil
-                $0.isAbandoned = true
+                // The store's are published anew in any case.
+                $0.isAbandoned = configuration.durability == .inMemory
             }
             output.actions.append(.failed(token, error))
         }

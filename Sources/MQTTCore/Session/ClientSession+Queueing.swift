@@ -20,7 +20,38 @@ extension ClientSession {
             life.expiry = clock.milliseconds(at: now) + Int64(interval) * 1000
             if nextExpiry == 0 || life.expiry < nextExpiry { nextExpiry = life.expiry }
         }
-        pending.append(publish, token: token, life: life)
+        // A message that mustn't be sent late isn't kept for a later process either.
+        guard configuration.durability == .durable, publish.qos != .atMostOnce, !terms.whileConnected else {
+            pending.append(publish, token: token, life: life)
+            return
+        }
+        var sample = publish
+        sample.packetIdentifier = 1
+        do {
+            // What can't be written can't be stored either.
+            _ = try sample.encodedSize(for: .v5)
+        } catch {
+            output.actions.append(.failed(token, .notEncodable(error)))
+            return
+        }
+        let stamp = pending.append(publish, token: token, life: life)
+        let storedBy = persist(.queued(publish, stamp: stamp), into: &output)
+        ledger.accepted.append(PersistenceLedger.Accepted(storedBy: storedBy, token: token))
+    }
+
+    /// A message leaves the queue without having been sent.
+    mutating func giveUp(
+        _ message: PendingPublish, _ qos: QoS?, _ error: SessionError, into output: inout SessionOutput
+    ) {
+        if isStored(qos ?? .atMostOnce, message.life) {
+            _ = persist(.dequeued(stamp: message.stamp), into: &output)
+        }
+        if let token = message.token { output.actions.append(.failed(token, error)) }
+    }
+
+    /// Whether a store keeps such a message.
+    func isStored(_ qos: QoS, _ life: MessageLife) -> Bool {
+        configuration.durability == .durable && qos != .atMostOnce && !life.endsWithConnection
     }
 
     /// - Returns: whether there is room now.
@@ -34,7 +65,7 @@ extension ClientSession {
         case .dropOldest:
             while !hasRoom(for: publish) {
                 guard let oldest = pending.popPublish() else { return false }
-                if let token = oldest.token { output.actions.append(.failed(token, .droppedForNewer)) }
+                giveUp(oldest, oldest.publish?.qos, .droppedForNewer, into: &output)
             }
             return true
         }
@@ -58,7 +89,7 @@ extension ClientSession {
         let time = clock.milliseconds(at: now)
         guard time >= nextExpiry else { return }
         for publish in pending.removePublishes(where: { $0.life.hasExpired(at: time) }) {
-            if let token = publish.token { output.actions.append(.failed(token, .messageExpired)) }
+            giveUp(publish, publish.publish?.qos, .messageExpired, into: &output)
         }
         nextExpiry = pending.earliestExpiry.map { max($0, time + 1000) } ?? 0
     }
@@ -79,7 +110,7 @@ extension ClientSession {
             message.life.endsWithConnection || message.publish?.qos == .atMostOnce && !keepsAtMostOnce
         }
         for publish in dropped {
-            if let token = publish.token { output.actions.append(.failed(token, .connectionLost)) }
+            giveUp(publish, publish.publish?.qos, .connectionLost, into: &output)
         }
     }
 }

@@ -4,7 +4,7 @@
 /// `SessionOutput` that the driver reuses. The session outlives connections: `open` starts one on a fresh
 /// network connection, `closed` says that it is gone.
 package struct ClientSession: Sendable {
-    package private(set) var configuration: SessionConfiguration
+    package internal(set) var configuration: SessionConfiguration
     /// Whether Request Problem Information was 1, its default (section 3.1.2.11.7).
     private let takesProblemInformation: Bool
 
@@ -51,6 +51,9 @@ package struct ClientSession: Sendable {
     package var queuedBytes: Int { pending.queuedBytes }
     /// Whether the server has sent a message on this connection, or an answer to one.
     package var hasCarriedMessages: Bool { connection.hasCarriedMessages }
+    /// Whether there is a session that the server may hold too.
+    package var holdsSession: Bool { session.isActive }
+
     /// QoS 1 and 2 messages that the server has not finished.
     package var inFlightCount: Int { session.outgoing.count }
 
@@ -100,13 +103,24 @@ package struct ClientSession: Sendable {
     /// Takes an operation out of the queue.
     ///
     /// False when it isn't there: on the wire its packet identifier stays taken until the server answers.
-    package mutating func cancel(_ token: OperationToken) -> Bool { pending.cancel(token) }
-
-    /// The terminal end: every operation fails with the error.
-    package mutating func abandon(_ error: SessionError, into output: inout SessionOutput) {
-        for publish in pending.removePublishes(where: { _ in true }) {
-            if let token = publish.token { output.actions.append(.failed(token, error)) }
+    package mutating func cancel(_ token: OperationToken, into output: inout SessionOutput) -> Bool {
+        let publish = pending.publish(of: token)
+        guard pending.cancel(token) else { return false }
+        if let publish, publish.publish?.qos != .atMostOnce {
+            _ = persist(.dequeued(stamp: publish.stamp), into: &output)
         }
+        return true
+    }
+
+    /// The terminal end: every operation fails with the error. What a store holds stays there, to be sent on a later
+    /// connection.
+    package mutating func abandon(_ error: SessionError, into output: inout SessionOutput) {
+        let tokens =
+            switch configuration.durability {
+            case .inMemory: pending.removePublishes { _ in true }.compactMap(\.token)
+            case .durable: pending.disown()
+            }
+        for token in tokens { output.actions.append(.failed(token, error)) }
         let requests = pending.requests.elements + connection.requests.values
         for request in requests.sorted(by: { $0.stamp < $1.stamp }) {
             if let token = request.token { output.actions.append(.failed(token, error)) }
@@ -123,6 +137,10 @@ package struct ClientSession: Sendable {
         _ token: PersistenceToken, now: Instant, into output: inout SessionOutput
     ) {
         ledger.persisted = max(ledger.persisted, token.rawValue)
+        while let first = ledger.accepted.first, first.storedBy <= ledger.persisted {
+            _ = ledger.accepted.popFirst()
+            output.actions.append(.stored(first.token))
+        }
         guard phase == .established else { return }
         releaseHeld(into: &output)
     }
@@ -186,6 +204,13 @@ extension ClientSession {
 struct PersistenceLedger: Sendable {
     var last: UInt64 = 0
     var persisted: UInt64 = 0
+    /// Messages whose acceptance hasn't been reported yet.
+    var accepted = FIFO<Accepted>()
+
+    struct Accepted: Sendable {
+        var storedBy: UInt64
+        var token: OperationToken
+    }
 }
 
 extension ClientSession {

@@ -167,6 +167,15 @@ package struct ConnectionLifecycle: Sendable {
         }
     }
 
+    /// The client can't go on, whatever the connection does; it has been dropped.
+    package mutating func fail() -> Command? {
+        switch phase {
+        case .connecting, .connected, .waiting, .suspending, .suspended: end(.failed(.refusedByServer))
+        case .disconnecting: end(.disconnected)
+        case .idle, .ended: nil
+        }
+    }
+
     package mutating func deadlineReached(now: Instant) -> Command? {
         guard case .waiting(let until, let attempt) = phase, now >= until else { return nil }
         return start(attempt: attempt)

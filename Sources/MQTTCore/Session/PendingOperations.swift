@@ -19,13 +19,56 @@ struct PendingOperations: Sendable {
     /// Makes further stamps higher than the given one.
     mutating func raiseStamp(above stamp: UInt64) { lastStamp = max(lastStamp, stamp) }
 
-    mutating func append(_ publish: Publish, token: OperationToken, life: MessageLife) {
+    /// - Returns: the message's stamp.
+    @discardableResult
+    mutating func append(_ publish: Publish, token: OperationToken, life: MessageLife) -> UInt64 {
         if publishes.isEmpty { tokensRise = true } else if token.rawValue < lastToken { tokensRise = false }
         lastToken = token.rawValue
         queuedBytes += publish.queuedSize
         queuedPublishes += 1
-        publishes.append(PendingPublish(publish: publish, token: token, stamp: makeStamp(), life: life))
+        let stamp = makeStamp()
+        publishes.append(PendingPublish(publish: publish, token: token, stamp: stamp, life: life))
+        return stamp
     }
+
+    /// Appends a message that a store kept.
+    mutating func restore(_ publish: Publish, stamp: UInt64) {
+        let restored = PendingPublish(publish: publish, token: nil, stamp: stamp, life: MessageLife())
+        raiseStamp(above: stamp)
+        tokensRise = false
+        queuedBytes += restored.size
+        queuedPublishes += 1
+        publishes.append(restored)
+    }
+
+    /// Takes out the message with the stamp; the first one costs nothing.
+    mutating func remove(stamp: UInt64) -> PendingPublish? {
+        guard !publishes.isEmpty else { return nil }
+        if publishes[publishes.firstSequence].stamp == stamp { return popPublish() }
+        return removePublishes { $0.stamp == stamp }.first
+    }
+
+    /// The QoS 1 and 2 messages, in order.
+    var lastingPublishes: [PendingPublish] {
+        publishes.elements.filter { ($0.publish?.qos ?? .atMostOnce) != .atMostOnce }
+    }
+
+    /// The messages stay, and nobody waits for them any more.
+    ///
+    /// - Returns: who did.
+    mutating func disown() -> [OperationToken] {
+        tokensRise = false
+        var tokens: [OperationToken] = []
+        for sequence in publishes.firstSequence..<publishes.endSequence {
+            guard publishes[sequence].publish != nil, let token = publishes[sequence].token else { continue }
+            tokens.append(token)
+            publishes[sequence].token = nil
+        }
+        return tokens
+    }
+
+    /// The queued message of the operation.
+    func publish(of token: OperationToken) -> PendingPublish? { sequence(of: token).map { publishes[$0] } }
 
     /// The place and QoS of the next publish, and whether somebody waits for its outcome.
     var nextPublish: (stamp: UInt64, qos: QoS, isAwaited: Bool)? {

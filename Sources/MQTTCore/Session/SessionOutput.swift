@@ -57,8 +57,12 @@ package enum SessionAction: Sendable, Hashable {
     case subscriptionsRestored([Subscribe.Subscription], Suback)
     /// The operation is over without a server's answer.
     case failed(OperationToken, SessionError)
+    /// A message that nobody waits for, since an earlier process accepted it, can't be sent.
+    case discarded(topicName: String, SessionError)
     /// The session that we held is gone, at the server or by Clean Session: messages may be missing.
     case sessionLost
+    /// The message is in the store: whatever ends this process, it is sent (durable mode only).
+    case stored(OperationToken)
     /// Store the change, then call `persisted` (durable mode only).
     case persist(PersistenceToken, SessionChange)
     /// The server sent DISCONNECT (5.0). A `close` follows.
@@ -69,12 +73,18 @@ package enum SessionAction: Sendable, Hashable {
 
 /// A change of what outlives a connection (section 4.1), for a durable store.
 package enum SessionChange: Sendable, Hashable {
-    /// A new session began: everything stored before belongs to none, except subscriptions.
-    case began
+    /// A new session began: everything stored before belongs to none, except subscriptions and the queue.
+    case began(ProtocolVersion)
     case ended
+    /// The server holds a session that isn't ours: the next one starts clean [MQTT-3.2.2-4].
+    case mustStartClean
     case clientIdentifierAssigned(String)
-    /// A QoS 1 or 2 message with its packet identifier; its PUBLISH waits for this.
-    case outgoingStored(Publish)
+    /// A QoS 1 or 2 message was accepted, without a packet identifier. The stamp names it; stamps rise.
+    case queued(Publish, stamp: UInt64)
+    /// It was taken back or refused.
+    case dequeued(stamp: UInt64)
+    /// A queued message got its packet identifier; its PUBLISH waits for this.
+    case outgoingStored(PacketIdentifier, stamp: UInt64)
     /// PUBREC arrived: only the identifier is needed now. Its PUBREL waits for this.
     case outgoingReleased(PacketIdentifier)
     case outgoingCompleted(PacketIdentifier)

@@ -135,6 +135,8 @@ public enum FailureCode: String, Sendable, Hashable, Codable, CaseIterable {
     case clientHookFailed = "client.hook_failed"
     /// That code gave no answer in time.
     case clientHookTimeout = "client.hook_timeout"
+    /// The store of the session can't be opened, read or written.
+    case clientStorageFailed = "client.storage_failed"
     /// The process or the machine has run out of descriptors, threads or memory, or lacks the right to bind a socket.
     case clientResources = "client.resources"
 

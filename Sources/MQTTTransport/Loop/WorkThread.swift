@@ -2,8 +2,8 @@ internal import CTraversalShims
 internal import Glibc
 
 /// Work that may block, one piece after the other, on a thread that lasts as long as there is some.
-final class WorkThread: Sendable {
-    typealias Work = @Sendable () -> Void
+package final class WorkThread: Sendable {
+    package typealias Work = @Sendable () -> Void
 
     private struct State {
         var waiting: [Work] = []
@@ -14,12 +14,12 @@ final class WorkThread: Sendable {
     private let state = Lock(State())
 
     /// - Parameter name: for debuggers; at most 15 bytes.
-    init(name: String) {
+    package init(name: String) {
         self.name = name
     }
 
     /// - Returns: whether there is a thread for it; false where the system gives none.
-    func run(_ work: @escaping Work) -> Bool {
+    package func run(_ work: @escaping Work) -> Bool {
         let mustStart = state.withLock { state in
             state.waiting.append(work)
             defer { state.isRunning = true }

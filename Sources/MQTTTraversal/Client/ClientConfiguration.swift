@@ -33,6 +33,9 @@ public struct ClientConfiguration: Sendable {
     public var sessionExpiry: Duration
     /// How long the server keeps it after `disconnect()` (5.0); 0 by default.
     public var sessionExpiryAfterDisconnect: Duration
+    /// Where unacknowledged messages and the rest of the session are kept. With a directory, a session that is found
+    /// there is resumed, whatever `cleanStart` says, and `disconnect()` leaves it at the server for `sessionExpiry`.
+    public var sessionStore: SessionStore
     public var will: WillMessage?
     public var reconnect: ReconnectStrategy
     /// Which way of an automatic profile got through last, so that it is tried first; shared by the clients of this
@@ -117,7 +120,7 @@ public struct ClientConfiguration: Sendable {
         log: (@Sendable (LogEvent) -> Void)? = nil,
         credentials: (@Sendable (ConnectionAttempt) async throws -> Credentials)? = nil,
         upgradeRequest: (@Sendable (UpgradeRequest, ConnectionAttempt) async throws -> UpgradeRequest)? = nil,
-        proxyLogin: ProxyLoginHandler? = nil
+        proxyLogin: ProxyLoginHandler? = nil, sessionStore: SessionStore = .memory
     ) {
         self.version = version
         self.clientID = clientID
@@ -132,6 +135,7 @@ public struct ClientConfiguration: Sendable {
         self.pingTimeout = pingTimeout
         self.sessionExpiry = sessionExpiry
         self.sessionExpiryAfterDisconnect = sessionExpiryAfterDisconnect
+        self.sessionStore = sessionStore
         self.will = will
         self.reconnect = reconnect
         self.routeMemory = routeMemory
@@ -202,6 +206,11 @@ public enum LogEvent: Sendable {
     case triesServer(ConnectionProfile, after: MQTTError)
     /// The file of `ClientConfiguration.routeMemory` can't be used, and is passed over.
     case routeMemoryProblem(String)
+    /// Files of the session store were damaged: what could be read of them is used.
+    case sessionStoreDamaged(String)
+    /// A message that an earlier process had stored can't be sent: the server declared that it doesn't take such, or has
+    /// lost the session where lost messages aren't to be published again.
+    case storedMessageDiscarded(topic: String, error: MQTTError)
     /// A variable such as `HTTPS_PROXY` can't be used: an automatic profile goes without its proxy.
     case proxyEnvironmentProblem(ProfileError)
     /// Connections ended twice after about this time without traffic: a hop does that, so pings come at shorter
@@ -238,6 +247,7 @@ extension ClientConfiguration {
             throw MQTTError(.clientInvalidArgument, "in MQTT 3.1.1 a session that lasts needs a clientID")
         }
         try checkAuthentication()
+        try checkSessionStore()
         do { _ = try TopicName(responseTopicPrefix) } catch {
             throw MQTTError(.clientInvalidArgument, "responseTopicPrefix: \(error)")
         }
@@ -253,10 +263,12 @@ extension ClientConfiguration {
         return SessionConfiguration(
             version: version == .v3_1_1 ? .v3_1_1 : .v5, clientIdentifier: clientID, cleanStart: cleanStart,
             keepAlive: keepAliveSeconds, will: will, sessionExpiryInterval: Self.seconds(sessionExpiry),
-            sessionExpiryAfterDisconnect: Self.seconds(sessionExpiryAfterDisconnect),
+            sessionExpiryAfterDisconnect: Self.seconds(
+                isDurable ? max(sessionExpiry, sessionExpiryAfterDisconnect) : sessionExpiryAfterDisconnect),
             receiveMaximum: receiveMaximum, maximumPacketSize: maximumPacketSize,
             automaticTopicAliases: automaticTopicAliases,
             failsWithoutPacketIdentifier: failsWithoutPacketIdentifier,
+            durability: isDurable ? .durable : .inMemory,
             pingResponseTimeout: pingTimeout
                 ?? min(max(.seconds(Int(keepAliveSeconds)), .seconds(1)), .seconds(10)),
             connectProperties: connectProperties,
@@ -284,6 +296,30 @@ extension ClientConfiguration {
             throw MQTTError(
                 .clientInvalidArgument,
                 "connectProperties name an Authentication Method besides the handler's")
+        }
+    }
+
+    var isDurable: Bool {
+        switch sessionStore {
+        case .memory: false
+        case .directory: true
+        }
+    }
+
+    private func checkSessionStore() throws(MQTTError) {
+        guard case .directory(let path, let fsync) = sessionStore else { return }
+        if path.isEmpty || path.utf8.contains(0) {
+            throw MQTTError(.clientInvalidArgument, "sessionStore names no directory")
+        }
+        if case .interval(let interval) = fsync, interval <= .zero {
+            throw MQTTError(.clientInvalidArgument, "the interval of sessionStore has to be above zero")
+        }
+        if version == .v3_1_1, cleanStart {
+            throw MQTTError(
+                .clientInvalidArgument, "in MQTT 3.1.1 a stored session needs cleanStart to be false")
+        }
+        if clientID.utf8.count > 65_535 {
+            throw MQTTError(.clientInvalidArgument, "clientID has more than 65,535 bytes")
         }
     }
 

@@ -96,7 +96,8 @@ public final class MQTTClient: Sendable {
     ) throws(MQTTError) -> PublishReceipt {
         let engine = try engine.get()
         let publish = try Self.makePublish(Array(payload), topic, qos, retain, properties)
-        let receipt = PublishReceipt()
+        let isStored = configuration.isDurable && qos != .atMostOnce && !whileConnected
+        let receipt = PublishReceipt(isStored: isStored)
         engine.submit { .publish(publish, $0, .receipt(receipt), whileConnected: whileConnected) }
         return receipt
     }

@@ -20,15 +20,19 @@ extension SessionDriver {
             restored(subscriptions, suback)
         case .failed(let token, let error):
             failed(token, error)
+        case .discarded(let topic, let error):
+            let error = MQTTError(TransportError(session: error, isEstablished: outcome != nil))
+            configuration.log?(.storedMessageDiscarded(topic: topic, error: error))
         case .authenticate(let token, let step):
             authenticate(token, step)
         case .reauthenticated(let token):
             reauthentications.removeValue(forKey: token)?.resume()
         case .sessionLost:
             events.emit(.sessionLost)
-        case .persist(let token, _):
-            // Memory holds the session: nothing has to be stored first.
-            session.persisted(token, now: loop.now, into: &output)
+        case .stored(let token):
+            if case .receipt(let receipt)? = publishes[token] { receipt.store() }
+        case .persist(let token, let change):
+            persist(token, change)
         case .serverDisconnected(let disconnect):
             endCause = TransportError(disconnect: disconnect)
             redirection = RedirectionNotice(disconnect.reasonCode, disconnect.properties)

@@ -230,13 +230,7 @@ extension SessionDriver {
         router.removeAll()
         failConnects(&connects, with: error ?? disconnectedByCall)
         events.emit(.disconnected(error))
-        resumeDisconnects()
-        resumeSuspensions()
-        if !connectsAfterEnd.isEmpty {
-            connects = connectsAfterEnd
-            connectsAfterEnd = [:]
-            perform(lifecycle.connect())
-        }
+        closeStorage()
     }
 
     func failConnects(
@@ -254,7 +248,7 @@ extension SessionDriver {
         for continuation in waiting { continuation.resume() }
     }
 
-    private func dropLink(keepsSession: Bool) {
+    func dropLink(keepsSession: Bool) {
         switch link {
         case .none: break
         case .preparing(let task, let timer):

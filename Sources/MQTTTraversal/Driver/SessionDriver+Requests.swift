@@ -162,7 +162,7 @@ extension SessionDriver {
         let waiting = requests.continuations
         requests.continuations = [:]
         for (token, continuation) in waiting {
-            _ = session.cancel(token)
+            _ = session.cancel(token, into: &output)
             continuation.resume(throwing: error)
         }
     }
@@ -170,7 +170,7 @@ extension SessionDriver {
     private func failRequest(_ token: OperationToken, _ error: any Error) {
         requests.table.remove(token)
         // Taken back if it hasn't been sent.
-        _ = session.cancel(token)
+        _ = session.cancel(token, into: &output)
         requests.continuations.removeValue(forKey: token)?.resume(throwing: error)
     }
 

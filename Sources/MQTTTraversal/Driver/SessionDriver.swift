@@ -8,6 +8,8 @@ final class SessionDriver {
     let configuration: ClientConfiguration
     let inbox: ClientInbox
     let events: EventHub
+    /// Before anything was restored.
+    let initialSession: SessionConfiguration
 
     // For as long as the client lives.
     var session: ClientSession
@@ -41,6 +43,12 @@ final class SessionDriver {
     /// While there is something to hold or to reach.
     var networkRegistration: NetworkWatcher.Registration?
 
+    var storage: Storage
+    /// Of this turn, for the store.
+    var changes: [SessionChange] = []
+    var lastChange: PersistenceToken?
+    var isSyncScheduled = false
+
     // For one attempt.
     var attemptNumber = 0
     /// Tells the answer to a preparation from one that came too late.
@@ -69,7 +77,7 @@ final class SessionDriver {
     // For one turn of the loop; kept for their memory.
     var output = SessionOutput()
     private var spareActions: [SessionAction] = []
-    private var operations: [ClientInbox.Operation] = []
+    var operations: [ClientInbox.Operation] = []
     private var isTurnEndScheduled = false
     private var pumpedTurn: ContinuousClock.Instant?
     private var pumpedChunks = 0
@@ -97,6 +105,12 @@ final class SessionDriver {
         self.configuration = configuration
         self.inbox = inbox
         self.events = events
+        initialSession = sessionConfiguration
+        storage =
+            switch configuration.sessionStore {
+            case .memory: .memory
+            case .directory: .closed
+            }
         session = ClientSession(configuration: sessionConfiguration)
         negotiation = configuration.versionNegotiation(for: profile, now: .now)
         lifecycle = ConnectionLifecycle(
@@ -113,13 +127,16 @@ final class SessionDriver {
     func drainInbox() {
         // What this turn has read came before what callers ask for now.
         performActions()
+        guard storage.isReady else { return }
         inbox.drain(&operations)
-        for operation in operations { perform(operation) }
-        operations.removeAll(keepingCapacity: operations.capacity <= 4096)
-        scheduleTurnEnd()
+        if case .closed = storage {
+            let connects = operations.contains { if case .connect = $0 { true } else { false } }
+            if connects, openStorage() { return }
+        }
+        performTaken()
     }
 
-    private func perform(_ operation: ClientInbox.Operation) {
+    func perform(_ operation: ClientInbox.Operation) {
         switch operation {
         case .connect(let token, let continuation): connect(token, continuation)
         case .publish(let publish, let token, let completion, let whileConnected):
@@ -204,12 +221,14 @@ final class SessionDriver {
             continuation.resume(throwing: CancellationError())
         } else if let request = subscribes.removeValue(forKey: token) {
             for entry in request.entries { _ = discard(entry.buffer, nil) }
-            if !session.cancel(token) { abandonedSubscribes[token] = request.entries.map(\.filter) }
+            if !session.cancel(token, into: &output) {
+                abandonedSubscribes[token] = request.entries.map(\.filter)
+            }
             request.continuation.resume(throwing: CancellationError())
         } else if case .continuation(let continuation)? = publishes.removeValue(forKey: token) {
             // On the wire it stays there: the identifier is taken until the server answers, and the message may
             // arrive. The caller is told at once either way.
-            _ = session.cancel(token)
+            _ = session.cancel(token, into: &output)
             continuation.resume(throwing: CancellationError())
         }
     }
@@ -282,6 +301,7 @@ final class SessionDriver {
         performActions()
         if heldBytes > configuration.subscriptionByteLimit { endForFullBuffer(heldBytes) }
         pump()
+        submitChanges()
         let deadlines = [
             session.nextDeadline, lifecycle.nextDeadline, requests.table.nextDeadline,
             networkChanges.nextDeadline,

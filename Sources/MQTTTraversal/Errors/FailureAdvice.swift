@@ -277,6 +277,11 @@ package struct FailureAdvice: Sendable, Hashable {
             (.program, "The program's own code for this attempt failed: its error is shown.")
         case .clientHookTimeout:
             (.program, "The program's own code for this attempt hangs: see what it waits for.")
+        case .clientStorageFailed:
+            (
+                .machine,
+                "The session store can't be used, as the evidence says: look for room on the disk, for the directory's owner, for a second client."
+            )
         case .clientResources:
             (
                 .machine,

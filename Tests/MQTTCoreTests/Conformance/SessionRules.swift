@@ -74,9 +74,10 @@ struct SessionRules {
     @Test(.mqtt5("3.1.2-4"))
     func a_clean_start_drops_the_stored_session() {
         var harness = SessionHarness(SessionConfiguration(clientIdentifier: "c", cleanStart: true))
-        harness.session.restore(.began)
+        harness.session.restore(.began(.v5))
         harness.session.restore(
-            .outgoingStored(Publish(topicName: "t", payload: [], qos: .exactlyOnce, packetIdentifier: 1)))
+            .queued(Publish(topicName: "t", payload: [], qos: .exactlyOnce), stamp: 1))
+        harness.session.restore(.outgoingStored(1, stamp: 1))
         harness.session.restore(.outgoingReleased(1))
         harness.session.restore(.incomingStored(9))
         harness.open()

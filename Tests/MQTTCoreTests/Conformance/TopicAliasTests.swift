@@ -107,7 +107,7 @@ struct TopicAliasTests {
         for _ in 1...2 { harness.publish(topic: "home/a") }
         harness.encode()
         let stored = harness.take().actions.compactMap { action -> Publish? in
-            guard case .persist(_, .outgoingStored(let publish)) = action else { return nil }
+            guard case .persist(_, .queued(let publish, _)) = action else { return nil }
             return publish
         }
         #expect(stored.map(\.topicName) == ["home/a", "home/a"])

@@ -206,7 +206,8 @@ struct SimulatedLink {
             default: violations.append("\(action)")
             }
         case .established: break
-        case .refused, .sessionLost, .persist, .serverDisconnected, .subscribed, .unsubscribed,
+        case .refused, .sessionLost, .persist, .stored, .discarded, .serverDisconnected, .subscribed,
+            .unsubscribed,
             .subscriptionsRestored, .authenticate, .reauthenticated:
             violations.append("\(action)")
         }
