@@ -267,10 +267,9 @@ import Testing
             try await first.connect()
             await first.disconnect()
             await broker.unblock(.tls)
-            // What was learned is written down beside the loop.
-            let network = NetworkFingerprint.current()
+            // A program that ends after disconnect() has kept it.
             let ways = try profile.ways(environment: ProxyEnvironment([:])).0
-            while memory.ordered(ways, host: profile.host, on: network) == ways { await Task.yield() }
+            #expect(memory.ordered(ways, host: profile.host, on: .current()).first == ways[1])
 
             let second = MQTTClient(profile: profile, configuration: Self.configuration(memory))
             let outcome = try await second.connect()

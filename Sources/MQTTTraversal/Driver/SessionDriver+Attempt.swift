@@ -165,12 +165,7 @@ extension SessionDriver {
     private func ascentEnded(_ routes: [RouteAttempt]) {
         link = .none
         note(routes)
-        if let network = preparation.network {
-            let host = servers.present.profile.host
-            Task(priority: .background) { [memory = configuration.routeMemory] in
-                memory.failed(host: host, on: network)
-            }
-        }
+        remember { $0.failed(host: $1, on: $2) }
         let deadline = servers.present.profile.ladder?.deadline ?? .zero
         attemptFailed(
             routes.decisiveFailure(deadline: deadline),
@@ -185,23 +180,26 @@ extension SessionDriver {
         link = .online(stream)
         let routes = ascent.accepted()
         note(routes)
-        if let network = preparation.network {
-            let host = servers.present.profile.host
-            Task(priority: .background) { [memory = configuration.routeMemory, takenWay] in
-                memory.succeeded(takenWay, host: host, on: network)
-            }
-        }
+        remember { [takenWay] in $0.succeeded(takenWay, host: $1, on: $2) }
         return routes
     }
 
+    /// Beside the loop, which mustn't wait for a disk; one after the other.
+    private func remember(_ change: @escaping @Sendable (RouteMemory, String, NetworkFingerprint) -> Void) {
+        guard let network = preparation.network else { return }
+        let host = servers.present.profile.host
+        remembering = Task(priority: .background) {
+            [memory = configuration.routeMemory, earlier = remembering] in
+            await earlier?.value
+            change(memory, host, network)
+        }
+    }
+
     /// A login that a proxy has refused isn't tried there again, or the account may be locked.
-    private func note(_ routes: [RouteAttempt]) {
+    func note(_ routes: [RouteAttempt]) {
         for route in routes {
             guard let proxy = route.profile.proxy, case .failed(let error) = route.outcome else { continue }
-            switch error.code {
-            case .proxyAuthFailed, .proxyAuthRequired, .proxySOCKSMethod: refusals[proxy] = error
-            default: break
-            }
+            if error.code == .proxyAuthFailed { refusals[proxy] = error }
         }
     }
 

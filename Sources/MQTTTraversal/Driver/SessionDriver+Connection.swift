@@ -140,7 +140,7 @@ extension SessionDriver {
                     ? lifecycle.connectionRedirected(now: loop.now)
                     : lifecycle.connectionLost(kind, now: loop.now, random: randomBits()))
         } else if isRedirected {
-            ascent?.cancel()
+            note(ascent?.cancel() ?? [])
             observeConnect(.redirected(to: "\(servers.present.profile)"))
             approach()
         } else {
@@ -151,7 +151,7 @@ extension SessionDriver {
                 session.speak(negotiation.version)
                 if negotiation.version == .v3_1_1 { failRequests(with: requiresVersion5) }
                 configuration.log?(.triesVersion(negotiation.version, after: MQTTError(cause)))
-                ascent?.cancel()
+                note(ascent?.cancel() ?? [])
                 ascendAgain()
             } else if !kind.isServersWord, let ascent {
                 link = .ascending(ascent)
@@ -245,7 +245,16 @@ extension SessionDriver {
     func resumeDisconnects() {
         let waiting = disconnects
         disconnects = []
-        for continuation in waiting { continuation.resume() }
+        guard let remembering, !waiting.isEmpty else {
+            for continuation in waiting { continuation.resume() }
+            return
+        }
+        self.remembering = nil
+        // Many programs end then.
+        Task(priority: .high) {
+            await remembering.value
+            for continuation in waiting { continuation.resume() }
+        }
     }
 
     func dropLink(keepsSession: Bool) {

@@ -36,6 +36,8 @@ final class SessionDriver {
     var idleLimit = IdleLimit()
     /// Proxies that have refused their logins since `connect()` was called last.
     var refusals: [Proxy: TransportError] = [:]
+    /// What the last attempt has taught the route memory is being kept.
+    var remembering: Task<Void, Never>?
     /// The program's answer that the server has refused since then: the same isn't tried twice.
     var refusedLogin: Credentials?
     var takeovers = TakeoverSuspicion()
