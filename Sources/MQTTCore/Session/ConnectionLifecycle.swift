@@ -209,7 +209,7 @@ package struct ConnectionLifecycle: Sendable {
         let delay: Duration
         switch failure {
         case .transient: delay = policy.delay(failures: failures, random: random)
-        case .certificate: delay = policy.slowDelay(random: random)
+        case .certificate, .takeoverSuspected: delay = policy.slowDelay(random: random)
         case .loginRefused where asksForLogin: delay = policy.slowDelay(random: random)
         case .refusedByServer, .loginRefused, .takenOver, .versionUnsupported: return end(.failed(failure))
         }

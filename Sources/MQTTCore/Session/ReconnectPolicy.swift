@@ -63,6 +63,8 @@ package enum ConnectionFailure: Sendable, Hashable, CaseIterable {
     case loginRefused
     /// Another client uses our client identifier: fighting back would never end.
     case takenOver
+    /// It looks like that, and a hop that cuts connections looks the same: tried again slowly.
+    case takeoverSuspected
     /// The server doesn't speak this version of MQTT.
     case versionUnsupported
 

@@ -255,7 +255,7 @@ extension ConnectionFailure {
     var isServersWord: Bool {
         switch self {
         case .refusedByServer, .loginRefused, .takenOver, .versionUnsupported: true
-        case .transient, .certificate: false
+        case .transient, .certificate, .takeoverSuspected: false
         }
     }
 }

@@ -129,8 +129,11 @@ extension SessionDriver {
             return
         }
         let isRedirected = redirection.map { follow($0, &cause) } ?? false
-        if wasEstablished, isTakenOver(cause, hasCarriedMessages) { cause = .inferredTakeover(cause) }
-        let kind = ConnectionFailure(ended: cause, version: negotiation.version)
+        var kind = ConnectionFailure(ended: cause, version: negotiation.version)
+        if wasEstablished, isTakenOver(cause, hasCarriedMessages) {
+            cause = .inferredTakeover(cause)
+            kind = .takeoverSuspected
+        }
         if wasEstablished {
             lastError = MQTTError(cause)
             if kind == .loginRefused { refusedLogin = preparation.login }
