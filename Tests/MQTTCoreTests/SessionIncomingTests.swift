@@ -259,4 +259,30 @@ struct SessionIncomingTests {
         harness.deliver(qos: .atMostOnce, id: 0)
         #expect(harness.actions().isEmpty)
     }
+
+    /// The session of the next CONNACK may have been made by the CONNECT without an answer: DUP tells the message that
+    /// had the identifier from another one.
+    @Test(arguments: ProtocolVersion.allCases)
+    func an_identifier_of_a_doubtful_session_is_taken_for_another_message_where_dup_is_0(
+        _ version: ProtocolVersion
+    ) {
+        for isDuplicate in [false, true] {
+            var harness = SessionHarness(connected: version) { $0.cleanStart = false }
+            harness.deliver("old", qos: .exactlyOnce, id: 1)
+            harness.acknowledge(harness.take().tokens.first ?? nil)
+            harness.close()
+            harness.open()
+            harness.close()
+            _ = harness.take()
+            harness.connect(sessionPresent: true)
+            _ = harness.take()
+            harness.deliver("new", qos: .exactlyOnce, id: 1, duplicate: isDuplicate)
+            let output = harness.take()
+            #expect(output.tokens.count == (isDuplicate ? 0 : 1))
+            harness.acknowledge(output.tokens.first ?? nil)
+            // Only what came first is in doubt.
+            harness.deliver("new", qos: .exactlyOnce, id: 1)
+            #expect(harness.take().tokens.isEmpty)
+        }
+    }
 }

@@ -243,32 +243,4 @@ extension ConnectionLifecycle {
 
 extension TakeoverSuspicion {
     fileprivate mutating func step(_ body: (inout TakeoverSuspicion) -> Bool) -> Bool { body(&self) }
-
-    /// The unanswered CONNECT may have made the session that the next CONNACK speaks of.
-    @Test(arguments: ProtocolVersion.allCases)
-    func subscriptions_are_made_again_in_a_session_that_an_unanswered_connect_may_have_made(
-        _ version: ProtocolVersion
-    ) {
-        var harness = SessionHarness(connected: version) { $0.cleanStart = false }
-        harness.subscribe("f", qos: .atLeastOnce)
-        _ = harness.packets()
-        harness.receive(
-            .suback(Suback(packetIdentifier: 1, reasonCodes: [.grantedQoS1])))
-        _ = harness.take()
-        harness.close()
-        harness.open()
-        _ = harness.take()
-        harness.reconnect(sessionPresent: true)
-        // Retain Handling 1 under 5.0: the messages that are known already aren't wanted again.
-        let options: UInt8 = version == .v5 ? 0x11 : 0x01
-        let packets = harness.packets()
-        #expect(packets.map(\.first) == [0x82])
-        #expect(packets.first?.last == options)
-        harness.receive(.suback(Suback(packetIdentifier: 2, reasonCodes: [.grantedQoS1])))
-        // Once is enough.
-        harness.reconnect(sessionPresent: true)
-        #expect(harness.packets().isEmpty)
-        harness.reconnect(sessionPresent: false)
-        #expect(harness.packets().first?.last == 0x01)
-    }
 }

@@ -225,4 +225,66 @@ struct SessionSubscriptionTests {
         _ = harness.actions()
         #expect(harness.packets() == hex(["82 07 00 03 00 00 01 74 00"]))
     }
+
+    /// What ended an attempt after its CONNECT.
+    enum Silence: CaseIterable {
+        case lostConnection
+        case connackTimeout
+        case decodeError
+    }
+
+    /// The unanswered CONNECT may have made the session that the next CONNACK speaks of.
+    @Test(arguments: ProtocolVersion.allCases, Silence.allCases)
+    func subscriptions_are_made_again_in_a_session_that_an_unanswered_connect_may_have_made(
+        _ version: ProtocolVersion, _ silence: Silence
+    ) {
+        var harness = SessionHarness(connected: version) { $0.cleanStart = false }
+        harness.subscribe("f", qos: .atLeastOnce)
+        _ = harness.packets()
+        harness.receive(.suback(Suback(packetIdentifier: 1, reasonCodes: [.grantedQoS1])))
+        harness.close()
+        harness.open()
+        switch silence {
+        case .lostConnection: break
+        case .connackTimeout:
+            harness.advance(.seconds(10))
+            harness.deadline()
+        case .decodeError: harness.receive(bytes: [0xF5, 0x00])
+        }
+        harness.close()
+        // Attempts that end before their CONNECT change nothing.
+        harness.close()
+        _ = harness.take()
+        harness.connect(sessionPresent: true)
+        // Retain Handling 1 under 5.0: the messages that are known already aren't wanted again.
+        let options: UInt8 = version == .v5 ? 0x11 : 0x01
+        let packets = harness.packets()
+        #expect(packets.map(\.first) == [0x82])
+        #expect(packets.first?.last == options)
+        harness.receive(.suback(Suback(packetIdentifier: 2, reasonCodes: [.grantedQoS1])))
+        // Once is enough.
+        harness.reconnect(sessionPresent: true)
+        #expect(harness.packets().isEmpty)
+        harness.reconnect(sessionPresent: false)
+        #expect(harness.packets().first?.last == 0x01)
+    }
+
+    @Test(arguments: ProtocolVersion.allCases)
+    func a_refused_connect_leaves_no_doubt_about_the_session(_ version: ProtocolVersion) {
+        var harness = SessionHarness(connected: version) { $0.cleanStart = false }
+        harness.subscribe("f")
+        _ = harness.packets()
+        harness.receive(.suback(Suback(packetIdentifier: 1, reasonCodes: [.success])))
+        harness.close()
+        harness.open()
+        harness.receive(
+            .connack(
+                Connack(
+                    sessionPresent: false,
+                    reasonCode: version == .v5 ? .serverBusy : ReasonCode(rawValue: 3))))
+        harness.close()
+        _ = harness.take()
+        harness.connect(sessionPresent: true)
+        #expect(harness.packets().isEmpty)
+    }
 }

@@ -10,7 +10,7 @@ extension ClientSession {
             connection.authentication?.stage = .connecting(.server)
             connect.properties.authenticationMethod = authentication.method
             connect.properties.authenticationData = data
-            send(.connect(connect), into: &output)
+            sendConnect(connect, into: &output)
         case .connecting:
             connection.authentication?.stage = .connecting(.server)
             sendAuth(.continueAuthentication, data, into: &output)

@@ -28,8 +28,14 @@ extension ClientSession {
         if let authenticationMethod, configuration.version == .v5 {
             authenticate(by: authenticationMethod, before: connect, into: &output)
         } else {
-            send(.connect(connect), into: &output)
+            sendConnect(connect, into: &output)
         }
+    }
+
+    /// From here on the server may have made a session, whatever becomes of the connection.
+    mutating func sendConnect(_ connect: Connect, into output: inout SessionOutput) {
+        session.unansweredConnects += 1
+        send(.connect(connect), into: &output)
     }
 
     /// Ends the connection by DISCONNECT (section 3.14); nothing is sent after it [MQTT-3.14.4-1].
@@ -74,7 +80,6 @@ extension ClientSession {
     /// The network connection is gone: what belongs to it dies, the session stays unless it ends with it.
     package mutating func closed(now: Instant, into output: inout SessionOutput) {
         guard phase != .closed else { return }
-        if phase == .awaitingConnack, isConnectSent { session.hasUnansweredConnect = true }
         phase = .closed
         for identifier in connection.requests.keys { session.identifiers.free(identifier) }
         pending.putBack(connection.requests.values.filter { $0.token != nil || $0.isRestoring })
@@ -106,6 +111,7 @@ extension ClientSession {
     private mutating func receiveConnack(
         _ connack: Connack, now: Instant, into output: inout SessionOutput
     ) {
+        session.unansweredConnects -= 1
         let isRefusal =
             switch configuration.version {
             case .v3_1_1: connack.reasonCode != .success
@@ -169,11 +175,17 @@ extension ClientSession {
         session.mustStartClean = false
         if connack.sessionPresent {
             resumeOutgoing(into: &output)
-            if session.hasUnansweredConnect { restoreSubscriptions(.sendIfNewSubscription, into: &output) }
+            if session.unansweredConnects > 0 { doubtSession(into: &output) }
         } else {
             restoreSubscriptions(into: &output)
         }
-        session.hasUnansweredConnect = false
+        session.unansweredConnects = 0
+    }
+
+    /// The session that the server has may be another one than ours, made by a CONNECT without an answer.
+    private mutating func doubtSession(into output: inout SessionOutput) {
+        restoreSubscriptions(.sendIfNewSubscription, into: &output)
+        for identifier in session.incoming.keys { session.incoming[identifier]?.isDoubtful = true }
     }
 
     private func check(_ connack: Connack) -> SessionViolation? {

@@ -80,6 +80,7 @@ extension ClientSession {
 
     private mutating func receiveExactlyOnce(_ publish: Publish, into output: inout SessionOutput) {
         guard let identifier = publish.packetIdentifier else { return }
+        if session.incoming[identifier]?.isDoubtful == true { settle(identifier, by: publish) }
         guard let record = session.incoming[identifier] else {
             guard countIncoming(into: &output) else { return }
             let sequence = connection.acknowledgements.append(
@@ -102,6 +103,16 @@ extension ClientSession {
                 identifier: identifier, qos: .exactlyOnce, answer: isOwed ? nil : record.answer ?? .success))
         if isOwed { connection.repetitions[record.token] = sequence }
         sendAcknowledgements(into: &output)
+    }
+
+    /// The server sends what it has sent before with DUP 1 [MQTT-3.3.1-1]: with DUP 0 the message is one of a session
+    /// that doesn't know the earlier one. With DUP 1 it may be either; then it isn't delivered twice.
+    private mutating func settle(_ identifier: PacketIdentifier, by publish: Publish) {
+        session.incoming[identifier]?.isDoubtful = false
+        guard !publish.isDuplicate, let record = session.incoming.removeValue(forKey: identifier) else {
+            return
+        }
+        session.carriedOver[record.token] = nil
     }
 
     private mutating func receivePubrel(_ release: Acknowledgement, into output: inout SessionOutput) {

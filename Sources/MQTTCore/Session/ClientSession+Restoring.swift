@@ -47,7 +47,11 @@ extension ClientSession {
     ///
     /// - Returns: whether there is one.
     package mutating func resumeStored() -> Bool {
-        if session.isActive { configuration.cleanStart = false }
+        if session.isActive {
+            configuration.cleanStart = false
+            // The process may have ended between a CONNECT and its CONNACK.
+            session.unansweredConnects = 1
+        }
         return session.isActive
     }
 

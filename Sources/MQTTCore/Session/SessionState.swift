@@ -6,9 +6,9 @@ struct SessionState: Sendable {
     var hasBeenEstablished = false
     /// The server holds a session of which we know nothing: it has to go [MQTT-3.2.2-4].
     var mustStartClean = false
-    /// The last CONNECT got no answer: the server may have made a session then that we know nothing of, in place of one
-    /// that it had lost, and Session Present speaks of that one.
-    var hasUnansweredConnect = false
+    /// CONNECTs since the last accepted one that got no CONNACK: the server may have made a session then that we know
+    /// nothing of, in place of one that it had lost, and Session Present speaks of that one.
+    var unansweredConnects = 0
     /// The servers that have accepted a connection of this session: more than one where they share it.
     var holders: Set<String> = []
     /// The servers that may still hold an earlier one, which ended when another server didn't know it: resumed
@@ -34,6 +34,8 @@ struct SessionState: Sendable {
         var answer: ReasonCode?
         /// The connection in whose Receive Maximum it counts.
         var connection: UInt64
+        /// Whether the server may have lost it with its session, and given its identifier to another message.
+        var isDoubtful = false
     }
 }
 
