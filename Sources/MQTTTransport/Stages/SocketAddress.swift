@@ -42,6 +42,31 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         self.init(first)
     }
 
+    /// - Parameter bytes: in network order, four or sixteen of them; nil for another number.
+    init?(bytes: [UInt8], port: UInt16) {
+        switch bytes.count {
+        case 4:
+            var address = sockaddr_in()
+            address.sin_family = sa_family_t(AF_INET)
+            address.sin_port = port.bigEndian
+            withUnsafeMutableBytes(of: &address.sin_addr) { $0.copyBytes(from: bytes) }
+            self.init(address)
+        case 16:
+            var address = sockaddr_in6()
+            address.sin6_family = sa_family_t(AF_INET6)
+            address.sin6_port = port.bigEndian
+            withUnsafeMutableBytes(of: &address.sin6_addr) { $0.copyBytes(from: bytes) }
+            self.init(address)
+        default: return nil
+        }
+    }
+
+    private init?(_ structure: some Any) {
+        let made = withUnsafeBytes(of: structure) { SocketAddress($0) }
+        guard let made else { return nil }
+        self = made
+    }
+
     /// The address to which a socket is bound.
     package init?(boundTo descriptor: Int32) {
         var address = sockaddr_storage()
