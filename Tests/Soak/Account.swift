@@ -28,7 +28,11 @@ struct Account: Sendable {
 
     /// Those whose calls haven't returned.
     var pending: Int { published - acknowledged - abandoned }
-    var isSettled: Bool { open.isEmpty }
+
+    /// - Parameter hasUnheardLoss: whether the broker has lost a session of which the client knows nothing.
+    func isSettled(hasUnheardLoss: Bool) -> Bool {
+        open.allSatisfy { isExcused($0, $1, hasUnheardLoss: hasUnheardLoss) }
+    }
 
     mutating func publish() -> Int {
         defer { published += 1 }
@@ -81,12 +85,20 @@ struct Account: Sendable {
     }
 
     /// What is wrong at the end, when nothing more is to come.
-    var complaints: [String] {
-        open.sorted { $0.key < $1.key }.map { number, entry in
-            entry.lossesAtAcknowledgement == nil
+    ///
+    /// - Parameter hasUnheardLoss: whether the broker has lost a session of which the client knows nothing.
+    func complaints(hasUnheardLoss: Bool) -> [String] {
+        open.sorted { $0.key < $1.key }.compactMap { number, entry in
+            if isExcused(number, entry, hasUnheardLoss: hasUnheardLoss) { return nil }
+            return entry.lossesAtAcknowledgement == nil
                 ? "the call that published number \(number) hangs"
                 : "number \(number) was acknowledged and never came"
         }
+    }
+
+    /// Whether the broker that was killed may have acknowledged it, and taken it along.
+    private func isExcused(_ number: Int, _ entry: Entry, hasUnheardLoss: Bool) -> Bool {
+        hasUnheardLoss && number < firstOfEpoch && entry.lossesAtAcknowledgement != nil
     }
 
     private mutating func settle(_ number: Int) {

@@ -14,6 +14,11 @@ final class SoakClient: Sendable {
         var isBetweenAttempts = false
         var isEnding = false
         var hasEnded = false
+        /// The last events, which nobody reads unless something is violated.
+        var history: [String] = []
+        var hasViolated = false
+
+        var hasUnheardLoss: Bool { sessionsLost < kills }
     }
 
     let name: String
@@ -55,7 +60,7 @@ final class SoakClient: Sendable {
                 for try await message in messages { receive(message) }
             } catch {
                 if !state.withLock({ $0.isEnding }) {
-                    findings.violated("\(name): its messages end: \(error)")
+                    violated("its messages end: \(error)")
                 }
             }
             state.withLock { $0.hasEnded = true }
@@ -77,11 +82,11 @@ final class SoakClient: Sendable {
                         (error as? MQTTError)?.code == .mqttSessionLost
                         && state.withLock { $0.accounts[index].abandon(number) }
                     if isExcused { return }
-                    findings.violated("\(name): QoS \(qos.rawValue) number \(number) failed: \(error)")
+                    violated("QoS \(qos.rawValue) number \(number) failed: \(error)")
                 }
             }
         } catch {
-            findings.violated("\(name): enqueue: \(error)")
+            violated("enqueue: \(error)")
         }
     }
 
@@ -94,11 +99,18 @@ final class SoakClient: Sendable {
     }
 
     var accounts: [Account] { state.withLock { $0.accounts } }
+    /// Whether the CONNACK that would have told it of a lost session has never come.
+    var hasUnheardLoss: Bool { state.withLock { $0.hasUnheardLoss } }
     var isConnected: Bool { state.withLock { $0.isConnected } }
     var connections: Int { state.withLock { $0.connections } }
     var lastConnection: ContinuousClock.Instant { state.withLock { $0.lastConnection } }
     /// Whether all that it has published has been acknowledged and has come.
-    var isSettled: Bool { state.withLock { $0.isConnected && $0.accounts.allSatisfy(\.isSettled) } }
+    var isSettled: Bool {
+        state.withLock { state in
+            state.isConnected
+                && state.accounts.allSatisfy { $0.isSettled(hasUnheardLoss: state.hasUnheardLoss) }
+        }
+    }
     /// Whether its messages have come to their end.
     var hasEnded: Bool { state.withLock { $0.hasEnded } }
 
@@ -107,7 +119,35 @@ final class SoakClient: Sendable {
         await client.disconnect()
     }
 
+    /// What has happened to it lately; empty as long as nothing is wrong.
+    var recentEvents: [String] { state.withLock { $0.hasViolated ? $0.history : [] } }
+
+    func violated(_ text: String) {
+        state.withLock { $0.hasViolated = true }
+        findings.violated("\(name): \(text)")
+    }
+
+    private func remember(_ event: ClientEvent) {
+        let text: String
+        switch event {
+        case .connected(let outcome):
+            text = "connected, session \(outcome.sessionPresent ? "present" : "not present")"
+        case .interrupted(let error): text = "interrupted: \(error.code.rawValue)"
+        case .reconnecting(let attempt, let delay, let error):
+            text = "attempt \(attempt) in \(delay): \(error.code.rawValue)"
+        case .sessionLost: text = "session lost"
+        case .idle, .connecting, .suspended: text = "\(event)"
+        case .disconnected(let error): text = "disconnected: \(error?.code.rawValue ?? "as asked")"
+        }
+        let entry = "\(options.begin.duration(to: .now)) \(text)"
+        state.withLock { state in
+            if state.history.count == 60 { state.history.removeFirst() }
+            state.history.append(entry)
+        }
+    }
+
     private func note(_ event: ClientEvent) {
+        remember(event)
         switch event {
         case .idle, .connecting, .suspended: break
         case .connected:
@@ -130,7 +170,7 @@ final class SoakClient: Sendable {
             }
             if isFailure { findings.failed(error) }
             if delay > options.longestDelay || delay < .milliseconds(250) {
-                findings.violated("\(name): \(delay) until the next attempt")
+                violated("\(delay) until the next attempt")
             }
         case .sessionLost:
             let isExcused = state.withLock { state in
@@ -138,14 +178,14 @@ final class SoakClient: Sendable {
                 for index in state.accounts.indices { state.accounts[index].loseSession() }
                 return state.sessionsLost <= state.kills
             }
-            if !isExcused { findings.violated("\(name): its session is lost, and the broker had it") }
+            if !isExcused { violated("its session is lost, and the broker had it") }
         case .disconnected(let error):
             let isEnding = state.withLock { state in
                 state.isConnected = false
                 return state.isEnding
             }
             if !isEnding {
-                findings.violated("\(name): gave up: \(error.map { "\($0)" } ?? "without an error")")
+                violated("gave up: \(error.map { "\($0)" } ?? "without an error")")
             }
         }
     }
@@ -154,11 +194,11 @@ final class SoakClient: Sendable {
         guard message.topic == topic, let (qos, number) = SoakPayload.read(message.payload),
             qos == message.qos
         else {
-            findings.violated("\(name): a message that nobody published, to \(message.topic)")
+            violated("a message that nobody published, to \(message.topic)")
             return
         }
         let complaint = state.withLock { $0.accounts[Self.index(qos)].receive(number) }
-        if let complaint { findings.violated("\(name): QoS \(qos.rawValue) \(complaint)") }
+        if let complaint { violated("QoS \(qos.rawValue) \(complaint)") }
     }
 
     private static func index(_ qos: QoS) -> Int { qos == .exactlyOnce ? 1 : 0 }

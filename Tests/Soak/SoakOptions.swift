@@ -7,6 +7,7 @@ struct SoakOptions: Sendable {
     var seed = UInt64.random(in: 0...UInt64(UInt32.max))
     var clients = 200
 
+    let begin = ContinuousClock.now
     /// Seconds without faults at the beginning, after which resources are taken as the measure.
     let warmUp = 15
     let keepAlive = Duration.seconds(5)

@@ -109,14 +109,14 @@ final class SoakRun: Sendable {
 
     private func checkAccounts(since healed: ContinuousClock.Instant) {
         for client in clients {
-            if !client.isConnected { findings.violated("\(client.name): isn't connected again") }
+            if !client.isConnected { client.violated("isn't connected again") }
             let late = client.lastConnection - healed
             if late > options.backOffBound {
-                findings.violated("\(client.name): was back only after \(late)")
+                client.violated("was back only after \(late)")
             }
             for account in client.accounts {
-                for text in account.complaints {
-                    findings.violated("\(client.name): QoS \(account.qos.rawValue) \(text)")
+                for text in account.complaints(hasUnheardLoss: client.hasUnheardLoss) {
+                    client.violated("QoS \(account.qos.rawValue) \(text)")
                 }
             }
         }
@@ -144,7 +144,7 @@ final class SoakRun: Sendable {
             return open == 0 && self.clients.allSatisfy(\.hasEnded)
         }
         for client in clients where !client.hasEnded {
-            findings.violated("\(client.name): its messages never end")
+            client.violated("its messages never end")
         }
         // The streams' last words, such as the WebSocket's Close, take their time.
         await wait(upTo: .seconds(10)) {
@@ -224,6 +224,10 @@ extension SoakRun {
         row("memory", "\(warm.memory) KiB warm, \(after.memory) KiB at the end")
         row("seed", "\(options.seed)")
         row("violations", "\(findings.violations.count)")
+        for client in clients where !client.recentEvents.isEmpty {
+            say("What happened to \(client.name):")
+            for line in client.recentEvents { say("  \(line)") }
+        }
     }
 
     private func row(_ name: String, _ text: String) {
