@@ -362,4 +362,27 @@ import Testing
             #expect(error?.stage == .local)
         }
     }
+
+    /// The server hangs up on 5.0, and leaves 3.1.1 without an answer.
+    @Test func the_deadline_of_an_attempt_holds_over_both_versions() async throws {
+        let loop = try EventLoop()
+        let peer = try ScriptedPeer(
+            on: loop, scripts: [[.expectCount(10), .pause(.milliseconds(1500)), .close], [.hold]])
+        let profile = try ConnectionProfile.automatic(
+            host: "127.0.0.1",
+            ladder: RouteLadder(
+                rungs: [.tcp(port: peer.port)], deadline: .seconds(2), allowsPlaintext: true))
+        var configuration = Self.configuration()
+        configuration.version = .automatic
+        configuration.reconnect = .never
+        let client = MQTTClient(profile: profile, configuration: configuration)
+        let start = ContinuousClock.now
+        await #expect(throws: MQTTError.self) { try await client.connect() }
+        let duration = start.duration(to: .now)
+        #expect(peer.connectionCount == 2)
+        #expect(duration >= .seconds(2) && duration < .milliseconds(3200))
+        await client.disconnect()
+        peer.stop()
+        loop.stopAndJoin()
+    }
 }

@@ -45,15 +45,17 @@ package final class RouteAscent {
     private let owner: Owner
     private var legs: [Leg]
     private var race: RouteRace
-    private let end: ContinuousClock.Instant?
+    /// nil where only the stages' deadlines bound the attempt.
+    package let end: ContinuousClock.Instant?
     private var timer: DeadlineTimer
 
     /// - Parameters:
     ///   - ways: each with a single route; at least one, best first.
     ///   - ladder: says when the next is tried; nil for a single way, which only its stages' deadlines bound.
+    ///   - end: of the attempt that this one goes on with; nil where it is the first.
     ///   - refusals: proxies that aren't to be tried, and why: their ways fail at once.
     package init(
-        loop: EventLoop, ways: [ConnectionProfile], ladder: RouteLadder?,
+        loop: EventLoop, ways: [ConnectionProfile], ladder: RouteLadder?, end: ContinuousClock.Instant? = nil,
         refusals: [Proxy: TransportError] = [:], contexts: TLSContextStore, resolver: Resolver = .system,
         proxyLogin: ProxyLoginHandler? = nil, owner: Owner
     ) {
@@ -65,8 +67,8 @@ package final class RouteAscent {
         self.proxyLogin = proxyLogin
         self.owner = owner
         legs = ways.map { _ in .notTried }
-        end = ladder.map { loop.now + $0.deadline }
-        race = RouteRace(count: ways.count, stagger: ladder?.stagger ?? .zero, end: end)
+        self.end = end ?? ladder.map { loop.now + $0.deadline }
+        race = RouteRace(count: ways.count, stagger: ladder?.stagger ?? .zero, end: self.end)
         timer = DeadlineTimer(on: loop)
     }
 

@@ -8,6 +8,8 @@ struct AttemptPreparation: Sendable {
     var environmentProblem: ProfileError?
     /// Where this machine is; nil for a profile with a single route, of which nothing is remembered.
     var network: NetworkFingerprint?
+    /// When the attempt has to be over, however often it begins anew; nil before its first way, or without a ladder.
+    var end: ContinuousClock.Instant?
 
     /// For a server whose profile has a single route, where nobody is to be asked.
     init(ways: [ConnectionProfile]) {

@@ -96,11 +96,10 @@ extension SessionDriver {
     private func ascend(_ preparation: AttemptPreparation) {
         var preparation = preparation
         preparation.ways = preparation.ways.map { $0.pinging(within: idleLimit.safeInterval) }
-        self.preparation = preparation
         let server = servers.present
         let log = configuration.log
         let ascent = RouteAscent(
-            loop: loop, ways: preparation.ways, ladder: server.profile.ladder,
+            loop: loop, ways: preparation.ways, ladder: server.profile.ladder, end: preparation.end,
             refusals: refusals, contexts: tlsContexts, resolver: configuration.resolver,
             proxyLogin: configuration.proxyLogin,
             owner: RouteAscent.Owner(
@@ -108,11 +107,13 @@ extension SessionDriver {
                 observe: { log?(.stage($0, of: $1)) },
                 opened: { [weak self] in self?.opened($0, $1, $2) },
                 ended: { [weak self] in self?.ascentEnded($0) }))
+        preparation.end = ascent.end
+        self.preparation = preparation
         link = .ascending(ascent)
         ascent.start()
     }
 
-    /// Once more to the same server, first on the way that was taken.
+    /// Once more to the same server, first on the way that was taken, in what is left of the attempt's time.
     func ascendAgain() {
         var preparation = preparation
         if let taken = preparation.ways.firstIndex(of: takenWay) {
