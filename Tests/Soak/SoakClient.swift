@@ -16,7 +16,8 @@ final class SoakClient: Sendable {
         var hasEnded = false
         /// The last events, which nobody reads unless something is violated.
         var history: [String] = []
-        var hasViolated = false
+        /// Those before the first violation.
+        var account: [String]?
 
         var hasUnheardLoss: Bool { sessionsLost < kills }
     }
@@ -119,11 +120,12 @@ final class SoakClient: Sendable {
         await client.disconnect()
     }
 
-    /// What has happened to it lately; empty as long as nothing is wrong.
-    var recentEvents: [String] { state.withLock { $0.hasViolated ? $0.history : [] } }
+    /// What happened to it before something was wrong; nil as long as nothing is.
+    var account: [String]? { state.withLock { $0.account } }
 
     func violated(_ text: String) {
-        state.withLock { $0.hasViolated = true }
+        let now = "\(options.begin.duration(to: .now)) \(text)"
+        state.withLock { $0.account = $0.account ?? $0.history + [now] }
         findings.violated("\(name): \(text)")
     }
 

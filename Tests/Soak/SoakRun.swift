@@ -224,9 +224,10 @@ extension SoakRun {
         row("memory", "\(warm.memory) KiB warm, \(after.memory) KiB at the end")
         row("seed", "\(options.seed)")
         row("violations", "\(findings.violations.count)")
-        for client in clients where !client.recentEvents.isEmpty {
+        for client in clients {
+            guard let account = client.account else { continue }
             say("What happened to \(client.name):")
-            for line in client.recentEvents { say("  \(line)") }
+            for line in account { say("  \(line)") }
         }
     }
 
