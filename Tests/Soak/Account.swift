@@ -55,19 +55,25 @@ struct Account: Sendable {
         return true
     }
 
+    enum Complaint: Sendable, Hashable {
+        case wrong(String)
+        /// It came twice, which may be the broker's doing.
+        case repeated
+    }
+
     /// - Returns: what is wrong with it.
-    mutating func receive(_ number: Int) -> String? {
-        guard 0..<published ~= number else { return "number \(number) was never published" }
+    mutating func receive(_ number: Int) -> Complaint? {
+        guard 0..<published ~= number else { return .wrong("number \(number) was never published") }
         guard let entry = open[number], !entry.isReceived else {
             repeated += 1
             // What the broker had no time to acknowledge is published anew in the next session.
             let isExcused = qos == .atLeastOnce || number < firstOfEpoch
-            return isExcused ? nil : "number \(number) came twice"
+            return isExcused ? nil : .repeated
         }
         received += 1
         open[number]?.isReceived = true
         settle(number)
-        if number < last { return "number \(number) came after number \(last)" }
+        if number < last { return .wrong("number \(number) came after number \(last)") }
         last = number
         return nil
     }
@@ -114,6 +120,9 @@ enum SoakPayload {
         let head = [qos.rawValue] + (0..<8).map { UInt8(truncatingIfNeeded: number >> ($0 * 8)) }
         return head + (0..<length(number)).map { filler(number, $0) }
     }
+
+    /// In bytes.
+    static func size(_ number: Int) -> Int { 9 + length(number) }
 
     /// - Returns: nil where a byte is wrong.
     static func read(_ payload: [UInt8]) -> (qos: QoS, number: Int)? {

@@ -65,6 +65,31 @@ final class SoakBroker: Sendable {
         try? FileManager.default.removeItem(atPath: directory)
     }
 
+    /// Whether it has sent this client a PUBLISH of so many bytes again after PUBREL, which it must not
+    /// [MQTT-4.3.3-6]: mosquitto 2.0.11 does where the first connection after a restart breaks at once.
+    func hasSentAgainAfterRelease(to clientID: String, bytes: Int) -> Bool {
+        guard let log = try? String(contentsOfFile: directory + "/log", encoding: .utf8) else { return false }
+        var released: Set<Substring> = []
+        for line in log.split(separator: "\n") where line.contains(clientID + " ") {
+            // … Sending PUBREL to soak-93 (m18)
+            if line.contains(": Sending PUBREL to "), let mid = Self.identifier(in: line, after: "(m") {
+                released.insert(mid)
+            } else if line.contains("Sending PUBLISH to "), line.hasSuffix("(\(bytes) bytes))"),
+                let mid = Self.identifier(in: line, after: ", m")
+            {
+                if line.contains("(d1, q2, "), released.contains(mid) { return true }
+                // A new message has it now.
+                if line.contains("(d0, ") { released.remove(mid) }
+            }
+        }
+        return false
+    }
+
+    private static func identifier(in line: Substring, after mark: String) -> Substring? {
+        guard let start = line.firstRange(of: mark)?.upperBound else { return nil }
+        return line[start...].prefix { $0.isNumber }
+    }
+
     private func spawn() -> pid_t? {
         let arguments = ["setpriv", "--pdeathsig", "KILL", executable, "-c", directory + "/mosquitto.conf"]
         var argv = arguments.map { strdup($0) } + [nil]
@@ -92,7 +117,7 @@ final class SoakBroker: Sendable {
         var lines = [
             "persistence true", "persistence_location \(directory)/", "autosave_interval 0",
             "max_queued_messages 0", "allow_anonymous true", "set_tcp_nodelay true",
-            "log_dest file \(directory)/log", "log_type error", "log_type warning",
+            "log_dest file \(directory)/log", "log_type error", "log_type warning", "log_type debug",
         ]
         // As root it would become another user, who can't read a private directory.
         if getuid() == 0 { lines.append("user root") }

@@ -14,6 +14,8 @@ final class SoakClient: Sendable {
         var isBetweenAttempts = false
         var isEnding = false
         var hasEnded = false
+        /// Numbers of QoS 2 that came twice.
+        var repeated: [Int] = []
         /// The last events, which nobody reads unless something is violated.
         var history: [String] = []
         /// Those before the first violation.
@@ -23,6 +25,7 @@ final class SoakClient: Sendable {
     }
 
     let name: String
+    let clientID: String
     private let client: MQTTClient
     private let topic: String
     private let options: SoakOptions
@@ -37,13 +40,14 @@ final class SoakClient: Sendable {
             resolve: options.deadline, tcp: options.deadline, proxy: options.deadline, tls: options.deadline,
             webSocket: options.deadline, mqttConnect: options.deadline)
         name = "client \(number) (\(profile), \(version))"
+        clientID = "soak-\(number)"
         topic = "soak/\(number)"
         self.options = options
         self.findings = findings
         client = MQTTClient(
             profile: profile,
             configuration: ClientConfiguration(
-                version: .init(version), clientID: "soak-\(number)", cleanStart: false,
+                version: .init(version), clientID: clientID, cleanStart: false,
                 keepAlive: options.keepAlive, pingTimeout: options.pingTimeout,
                 reconnect: .jittered(base: .milliseconds(250), maximum: options.longestDelay)))
     }
@@ -119,6 +123,9 @@ final class SoakClient: Sendable {
         state.withLock { $0.isEnding = true }
         await client.disconnect()
     }
+
+    /// Numbers of QoS 2 that came twice.
+    var repeated: [Int] { state.withLock { $0.repeated } }
 
     /// What happened to it before something was wrong; nil as long as nothing is.
     var account: [String]? { state.withLock { $0.account } }
@@ -199,8 +206,12 @@ final class SoakClient: Sendable {
             violated("a message that nobody published, to \(message.topic)")
             return
         }
-        let complaint = state.withLock { $0.accounts[Self.index(qos)].receive(number) }
-        if let complaint { violated("QoS \(qos.rawValue) \(complaint)") }
+        let complaint = state.withLock { state in
+            let complaint = state.accounts[Self.index(qos)].receive(number)
+            if case .repeated? = complaint { state.repeated.append(number) }
+            return complaint
+        }
+        if case .wrong(let text)? = complaint { violated("QoS \(qos.rawValue) \(text)") }
     }
 
     private static func index(_ qos: QoS) -> Int { qos == .exactlyOnce ? 1 : 0 }

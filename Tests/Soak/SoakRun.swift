@@ -7,6 +7,8 @@ final class SoakRun: Sendable {
     private struct Progress {
         var terminations = 0
         var kills = 0
+        /// QoS 2 messages that the broker sent again against the rules.
+        var repeatedByBroker = 0
         var warm = Resources.now
     }
 
@@ -58,6 +60,7 @@ final class SoakRun: Sendable {
         let quiet = ContinuousClock.now
         reporting.cancel()
         checkAccounts(since: healed)
+        checkRepetitions()
         let after = Resources.now
         checkGrowth(to: after)
         await checkEnd(against: before)
@@ -117,6 +120,18 @@ final class SoakRun: Sendable {
             for account in client.accounts {
                 for text in account.complaints(hasUnheardLoss: client.hasUnheardLoss) {
                     client.violated("QoS \(account.qos.rawValue) \(text)")
+                }
+            }
+        }
+    }
+
+    private func checkRepetitions() {
+        for client in clients {
+            for number in client.repeated {
+                if broker.hasSentAgainAfterRelease(to: client.clientID, bytes: SoakPayload.size(number)) {
+                    progress.withLock { $0.repeatedByBroker += 1 }
+                } else {
+                    client.violated("QoS 2 number \(number) came twice")
                 }
             }
         }
@@ -217,7 +232,10 @@ extension SoakRun {
             "\(counts.dropped) dropped, \(counts.reset) reset, \(counts.stalled) stalled,"
                 + " \(counts.blackholed) black holes; \(counts.sliced) connections in slices, \(counts.delayed) delayed"
         )
-        row("broker", "\(terminations) restarts with its sessions, \(kills) without")
+        row(
+            "broker",
+            "\(terminations) restarts with its sessions, \(kills) without; "
+                + "\(progress.withLock { $0.repeatedByBroker }) of QoS 2 sent again after PUBREL")
         row("all settled", "\(settled) after the last fault; allowed: \(options.backOffBound)")
         row("descriptors", "\(warm.descriptors) warm, \(after.descriptors) at the end")
         row("threads", "\(warm.threads) warm, \(after.threads) at the end")
