@@ -54,7 +54,7 @@ extension [RouteAttempt] {
 
 extension ConnectionStage {
     /// Its place on the way to the broker.
-    fileprivate var order: Int {
+    package var order: Int {
         switch self {
         case .local: 0
         case .resolve: 1

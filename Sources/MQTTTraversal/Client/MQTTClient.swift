@@ -175,6 +175,10 @@ public final class MQTTClient: Sendable {
         }
     }
 
+    /// What this client does at this moment; costs no more than a short lock, on any thread. ``events`` tells when it
+    /// changes.
+    public var state: ClientState { hub.state }
+
     /// What happens to this client, from its present state on.
     public var events: ClientEvents { hub.subscribe() }
 

@@ -28,7 +28,7 @@ extension SessionDriver {
         case .reauthenticated(let token):
             reauthentications.removeValue(forKey: token)?.resume()
         case .sessionLost:
-            events.emit(.sessionLost)
+            events.sessionLost()
         case .stored(let token):
             if case .receipt(let receipt)? = publishes[token] { receipt.store() }
         case .persist(let token, let change):

@@ -31,7 +31,7 @@ extension SessionDriver {
 
     func startAttempt(_ number: Int) {
         attemptNumber = number
-        events.emit(.connecting(attempt: number))
+        events.enter(.connecting(ClientState.Attempt(number: number)), now: loop.now)
         approach()
     }
 
@@ -97,20 +97,24 @@ extension SessionDriver {
         var preparation = preparation
         preparation.ways = preparation.ways.map { $0.pinging(within: idleLimit.safeInterval) }
         let server = servers.present
-        let log = configuration.log
         let ascent = RouteAscent(
             loop: loop, ways: preparation.ways, ladder: server.profile.ladder, end: preparation.end,
             refusals: refusals, contexts: tlsContexts, resolver: configuration.resolver,
             proxyLogin: configuration.proxyLogin,
             owner: RouteAscent.Owner(
                 upgrade: upgradeHook(server),
-                observe: { log?(.stage($0, of: $1)) },
+                observe: { [weak self] in self?.observed($0, on: $1) },
                 opened: { [weak self] in self?.opened($0, $1, $2) },
                 ended: { [weak self] in self?.ascentEnded($0) }))
         preparation.end = ascent.end
         self.preparation = preparation
         link = .ascending(ascent)
         ascent.start()
+    }
+
+    private func observed(_ observation: StageObservation, on way: ConnectionProfile) {
+        events.observe(observation, on: way)
+        configuration.log?(.stage(observation, of: way))
     }
 
     /// Once more to the same server, first on the way that was taken, in what is left of the attempt's time.

@@ -13,7 +13,9 @@ extension SessionDriver {
             end(.disconnected)
         case .wait(let until, let attempt):
             if let lastError {
-                events.emit(.reconnecting(attempt: attempt, delay: until - loop.now, error: lastError))
+                events.enter(
+                    .waiting(ClientState.Wait(until: until, attempt: attempt, reason: lastError)),
+                    now: loop.now)
             }
         case .sendDisconnect: sendDisconnect(keepsSession: false)
         case .end(let reason): end(reason)
@@ -27,6 +29,7 @@ extension SessionDriver {
     }
 
     private func sendDisconnect(keepsSession: Bool) {
+        if let outcome { events.leaving(outcome) }
         // QoS 0 messages whose publish() has returned are on their way: they go first.
         session.encodePending(
             upTo: output.bytes.count + ClientInbox.highWaterMark, now: loop.now, into: &output)
@@ -49,7 +52,7 @@ extension SessionDriver {
             properties: connack.properties)
         self.outcome = outcome
         lifecycle.attemptSucceeded(now: loop.now)
-        events.emit(.connected(outcome))
+        events.enter(.connected(outcome), now: loop.now)
         let waiting = connects
         connects = [:]
         for continuation in waiting.values { continuation.resume(returning: outcome) }
@@ -137,7 +140,7 @@ extension SessionDriver {
         if wasEstablished {
             lastError = MQTTError(cause)
             if kind == .loginRefused { refusedLogin = preparation.login }
-            if case .connected = lifecycle.phase { events.emit(.interrupted(MQTTError(cause))) }
+            if case .connected = lifecycle.phase { events.interrupted(by: MQTTError(cause)) }
             perform(
                 isRedirected
                     ? lifecycle.connectionRedirected(now: loop.now)
@@ -221,6 +224,8 @@ extension SessionDriver {
             case .failed: lastError
             }
         lastError = error
+        // Ahead of all who are told by this end, so that they find it.
+        events.enter(.ended(error), now: loop.now)
         stopWatchingNetwork()
         failRequests(with: error ?? disconnectedByCall)
         session.abandon(.disconnected, into: &output)
@@ -232,7 +237,6 @@ extension SessionDriver {
         for buffer in router.buffers { buffer.end(error) }
         router.removeAll()
         failConnects(&connects, with: error ?? disconnectedByCall)
-        events.emit(.disconnected(error))
         closeStorage()
     }
 

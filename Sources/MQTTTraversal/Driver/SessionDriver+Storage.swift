@@ -56,9 +56,9 @@ extension SessionDriver {
             drainInbox()
         } catch {
             storage = .closing
+            events.enter(.ended(error), now: loop.now)
             failConnects(&connectsAfterEnd, with: error)
             failTakenConnects(with: error)
-            events.emit(.disconnected(error))
             journal.close { [bound = LoopBound(WeakDriver(driver: self), on: loop)] in
                 bound.execute { $0.driver?.storageClosed() }
             }

@@ -14,7 +14,7 @@ extension SessionDriver {
     }
 
     func suspended() {
-        events.emit(.suspended)
+        events.enter(.suspended, now: loop.now)
         resumeSuspensions()
         // Asked for while DISCONNECT was on its way out.
         if !connects.isEmpty { perform(lifecycle.connect()) }
