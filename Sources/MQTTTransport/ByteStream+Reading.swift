@@ -9,6 +9,7 @@ extension ByteStream: EventHandler {
             if read > 0, ContinuousClock.now - loop.now > Self.turnBudget { break }
             switch Socket.read(descriptor, into: loop.wireBuffer) {
             case .bytes(let count):
+                bytesRead += count
                 if isLingering { continue }
                 receive(UnsafeMutableRawBufferPointer(rebasing: loop.wireBuffer.prefix(count)))
                 if count < loop.wireBuffer.count { return scheduleFlushIfPending() }

@@ -72,6 +72,7 @@ extension ByteStream {
             }
             switch result {
             case .bytes(let count):
+                bytesWritten += count
                 wireStart += count
                 hasProgressed = true
             case .wouldBlock:

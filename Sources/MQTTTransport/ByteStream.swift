@@ -65,6 +65,9 @@ package final class ByteStream {
     /// The peer has ended its direction while we close; ours is still to be written.
     var isDrainingOnly = false
     var pingTimer: DeadlineTimer
+    /// What the kernel has given and taken, in bytes.
+    package internal(set) var bytesRead = 0
+    package internal(set) var bytesWritten = 0
     /// Why writing failed: reported only once reading has shown that the peer said nothing better.
     var writeError: Int32?
 

@@ -21,10 +21,12 @@ public struct RouteAttempt: Sendable, Hashable {
 }
 
 extension RouteAttempt: CustomStringConvertible {
+    /// `wss://broker.example:443/mqtt through http://proxy.example:3128`
+    package var way: String { profile.proxy.map { "\(profile) through \($0)" } ?? "\(profile)" }
+
     /// `mqtts://broker.example:8883: tcp.timeout at tcp (203.0.113.5:8883): …`
     public var description: String {
-        let way = profile.proxy.map { "\(profile) through \($0)" } ?? "\(profile)"
-        return switch outcome {
+        switch outcome {
         case .notTried: "\(way): not tried"
         case .unfinished(let stage): "\(way): not finished, at \(stage.rawValue)"
         case .failed(let error): "\(way): \(error)"

@@ -16,6 +16,7 @@ public final class MQTTClient: Sendable {
 
     let configuration: ClientConfiguration
     private let hub = EventHub()
+    private let board = MetricsBoard()
     /// Or why there can be none: a configuration that can't be sent, a process without descriptors.
     let engine: Result<ClientEngine, MQTTError>
 
@@ -23,7 +24,7 @@ public final class MQTTClient: Sendable {
     public init(profile: ConnectionProfile, configuration: ClientConfiguration = ClientConfiguration()) {
         self.profile = profile
         self.configuration = configuration
-        engine = ClientEngine.make(profile, configuration, hub)
+        engine = ClientEngine.make(profile, configuration, hub, board)
     }
 
     deinit {
@@ -181,6 +182,9 @@ public final class MQTTClient: Sendable {
 
     /// What happens to this client, from its present state on.
     public var events: ClientEvents { hub.subscribe() }
+
+    /// What this client has counted since it was made; costs a short lock and a copy, on any thread.
+    public var metrics: ClientMetrics { board.snapshot() }
 
     func release(_ buffer: MessageBuffer) {
         if case .success(let engine) = engine { engine.submit { .unsubscribe(buffer, $0, nil) } }

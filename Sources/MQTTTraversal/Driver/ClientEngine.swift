@@ -4,7 +4,8 @@ struct ClientEngine: Sendable {
     private let driver: LoopBound<SessionDriver>
 
     static func make(
-        _ profile: ConnectionProfile, _ configuration: ClientConfiguration, _ hub: EventHub
+        _ profile: ConnectionProfile, _ configuration: ClientConfiguration, _ hub: EventHub,
+        _ board: MetricsBoard
     ) -> Result<ClientEngine, MQTTError> {
         do throws(MQTTError) {
             let session = try configuration.sessionConfiguration()
@@ -13,7 +14,7 @@ struct ClientEngine: Sendable {
             let inbox = ClientInbox()
             let driver = SessionDriver(
                 loop: loop, profile: profile, configuration: configuration, sessionConfiguration: session,
-                inbox: inbox, events: hub)
+                inbox: inbox, events: hub, board: board)
             return .success(ClientEngine(inbox: inbox, driver: LoopBound(driver, on: loop)))
         } catch {
             return .failure(error)

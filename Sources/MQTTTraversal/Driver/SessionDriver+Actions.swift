@@ -19,8 +19,10 @@ extension SessionDriver {
         case .subscriptionsRestored(let subscriptions, let suback):
             restored(subscriptions, suback)
         case .failed(let token, let error):
+            count(error)
             failed(token, error)
         case .discarded(let topic, let error):
+            count(error)
             let error = MQTTError(TransportError(session: error, isEstablished: outcome != nil))
             configuration.log?(.storedMessageDiscarded(topic: topic, error: error))
         case .authenticate(let token, let step):
@@ -41,12 +43,22 @@ extension SessionDriver {
         }
     }
 
+    /// What became of a publish in the queue.
+    private func count(_ error: SessionError) {
+        switch error {
+        case .queueFull, .droppedForNewer: board.update { $0.publishesDropped += 1 }
+        case .messageExpired: board.update { $0.publishesExpired += 1 }
+        default: break
+        }
+    }
+
     private func deliver(_ publish: Publish, _ token: IncomingToken?) {
         let isResponse = takeResponse(publish)
         if router.stage(publish, token: token) { return }
         // Acknowledged even so [MQTT-4.5.0-2].
         if let token { session.acknowledge(token, into: &output) }
         if isResponse { return }
+        board.update { $0.messagesUnmatched += 1 }
         configuration.log?(.unmatchedMessage(topic: publish.topicName))
     }
 

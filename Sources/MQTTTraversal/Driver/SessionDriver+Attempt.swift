@@ -200,8 +200,9 @@ extension SessionDriver {
         }
     }
 
-    /// A login that a proxy has refused isn't tried there again, or the account may be locked.
+    /// The account of an attempt. A login that a proxy has refused isn't tried there again, or the account may be locked.
     func note(_ routes: [RouteAttempt]) {
+        board.count(routes)
         for route in routes {
             guard let proxy = route.profile.proxy, case .failed(let error) = route.outcome else { continue }
             if error.code == .proxyAuthFailed { refusals[proxy] = error }
@@ -212,6 +213,7 @@ extension SessionDriver {
         _ error: TransportError, _ kind: ConnectionFailure, _ routes: [RouteAttempt] = []
     ) {
         lastError = MQTTError(error, routes: routes)
+        board.update { $0.attemptsFailed[error.code, default: 0] += 1 }
         if kind == .loginRefused { refusedLogin = preparation.login }
         perform(lifecycle.attemptFailed(kind, now: loop.now, random: randomBits()))
     }

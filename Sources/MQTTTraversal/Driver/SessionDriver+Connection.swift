@@ -52,6 +52,8 @@ extension SessionDriver {
             properties: connack.properties)
         self.outcome = outcome
         lifecycle.attemptSucceeded(now: loop.now)
+        let way = RouteAttempt(profile: takenWay, outcome: .connected).way
+        board.connected(on: way, after: connectSent.duration(to: loop.now), now: loop.now)
         events.enter(.connected(outcome), now: loop.now)
         let waiting = connects
         connects = [:]
@@ -112,6 +114,7 @@ extension SessionDriver {
 
     private func connectionEnded(_ error: TransportError?, peer: String) {
         let ascent = link.ascent
+        forgetStream()
         link = .none
         let wasEstablished = outcome != nil
         outcome = nil
@@ -139,6 +142,9 @@ extension SessionDriver {
         }
         if wasEstablished {
             lastError = MQTTError(cause)
+            if case .connected = lifecycle.phase {
+                board.update { $0.connectionsLost[cause.code, default: 0] += 1 }
+            }
             if kind == .loginRefused { refusedLogin = preparation.login }
             if case .connected = lifecycle.phase { events.interrupted(by: MQTTError(cause)) }
             perform(
@@ -163,7 +169,9 @@ extension SessionDriver {
                 link = .ascending(ascent)
                 ascent.connectFailed(cause)
             } else {
-                attemptFailed(cause, kind, ascent?.cancel(cause) ?? [])
+                let routes = ascent?.cancel(cause) ?? []
+                note(routes)
+                attemptFailed(cause, kind, routes)
             }
         }
     }
@@ -279,10 +287,18 @@ extension SessionDriver {
             sendOutput()
             stream.delegate = nil
             stream.close()
+            forgetStream()
             session.closed(now: loop.now, into: &output)
         }
         link = .none
         performActions()
+    }
+
+    /// What the stream has carried is counted while it is there.
+    private func forgetStream() {
+        publishMetrics()
+        board.connectionEnded(now: loop.now)
+        meter.connectionEnded()
     }
 }
 
@@ -301,6 +317,7 @@ extension SessionDriver: ByteStreamDelegate {
                 }
             }
             while let packet = try decoder.next(in: &input) {
+                meter.packetReceived(packet, now: loop.now)
                 session.receive(packet, now: loop.now, into: &output)
             }
         } catch {

@@ -8,6 +8,7 @@ final class SessionDriver {
     let configuration: ClientConfiguration
     let inbox: ClientInbox
     let events: EventHub
+    let board: MetricsBoard
     /// Before anything was restored.
     let initialSession: SessionConfiguration
 
@@ -78,6 +79,7 @@ final class SessionDriver {
 
     // For one turn of the loop; kept for their memory.
     var output = SessionOutput()
+    var meter = Meter()
     private var spareActions: [SessionAction] = []
     var operations: [ClientInbox.Operation] = []
     private var isTurnEndScheduled = false
@@ -97,7 +99,8 @@ final class SessionDriver {
 
     init(
         loop: EventLoop, profile: ConnectionProfile, configuration: ClientConfiguration,
-        sessionConfiguration: SessionConfiguration, inbox: ClientInbox, events: EventHub
+        sessionConfiguration: SessionConfiguration, inbox: ClientInbox, events: EventHub,
+        board: MetricsBoard
     ) {
         self.loop = loop
         timer = DeadlineTimer(on: loop)
@@ -107,6 +110,7 @@ final class SessionDriver {
         self.configuration = configuration
         self.inbox = inbox
         self.events = events
+        self.board = board
         initialSession = sessionConfiguration
         storage =
             switch configuration.sessionStore {
@@ -152,11 +156,13 @@ final class SessionDriver {
 
     private func turnEnded() {
         performActions()
-        let heldBytes = router.commit { session.acknowledge($0, into: &output) }
+        let (heldBytes, dropped) = router.commit { session.acknowledge($0, into: &output) }
+        meter.messagesDropped(dropped)
         performActions()
         if heldBytes > configuration.subscriptionByteLimit { endForFullBuffer(heldBytes) }
         pump()
         submitChanges()
+        publishMetrics()
         let deadlines = [
             session.nextDeadline, lifecycle.nextDeadline, requests.table.nextDeadline,
             networkChanges.nextDeadline,
@@ -169,6 +175,8 @@ final class SessionDriver {
     /// Actions lead back to here (a `close` ends the connection, whose end has actions of its own), so a batch
     /// is taken out before it is carried out.
     func performActions() {
+        // Who is told by an action finds it counted.
+        if !output.actions.isEmpty { publishMetrics() }
         while !output.actions.isEmpty {
             var batch: [SessionAction] = []
             swap(&batch, &spareActions)
@@ -177,6 +185,15 @@ final class SessionDriver {
             batch.removeAll(keepingCapacity: batch.capacity <= 4096)
             spareActions = batch
         }
+    }
+
+    func publishMetrics() {
+        meter.publish(
+            to: board,
+            ClientMetrics.Queue(
+                waiting: session.queuedCount, waitingBytes: session.queuedBytes,
+                inFlight: session.inFlightCount),
+            link.stream)
     }
 
     /// Encodes what may be sent now and hands it to the stream.
@@ -219,6 +236,7 @@ final class SessionDriver {
         var packetEnds: [Int] = []
         swap(&bytes, &output.bytes)
         swap(&packetEnds, &output.packetEnds)
+        meter.packetsSent(bytes, packetEnds, now: loop.now)
         stream.send(&bytes, packetEnds: &packetEnds)
         swap(&bytes, &output.bytes)
         swap(&packetEnds, &output.packetEnds)

@@ -127,15 +127,18 @@ struct SubscriptionRouter {
     /// Hands each buffer its messages of this turn.
     ///
     /// - Parameter accepted: called for each token once all its buffers have the message.
-    /// - Returns: the most bytes that any of the buffers holds.
-    mutating func commit(accepted: (IncomingToken) -> Void) -> Int {
+    /// - Returns: the most bytes that any of the buffers holds, and how many messages they dropped.
+    mutating func commit(accepted: (IncomingToken) -> Void) -> (heldBytes: Int, dropped: Int) {
         var most = 0
+        var dropped = 0
         for slot in dirty where !slot.staged.isEmpty {
-            most = max(most, slot.buffer.add(slot.staged) { if takeShare($0) { accepted($0) } })
+            let added = slot.buffer.add(slot.staged) { if takeShare($0) { accepted($0) } }
+            most = max(most, added.heldBytes)
+            dropped += added.dropped
             slot.staged.removeAll(keepingCapacity: slot.staged.capacity <= 4096)
         }
         dirty.removeAll(keepingCapacity: true)
-        return most
+        return (most, dropped)
     }
 
     /// Fills the room that a consumer has made.

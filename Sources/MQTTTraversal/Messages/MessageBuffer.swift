@@ -65,18 +65,24 @@ final class MessageBuffer: Sendable {
     /// Adds messages in order.
     ///
     /// - Parameter accepted: called for each token whose message is now in the buffer or was dropped by policy.
-    /// - Returns: bytes of payload held here, withheld messages included.
-    func add(_ messages: [Incoming], accepted: (IncomingToken) -> Void) -> Int {
-        let (tokens, consumers, bytes) = state.withLock { state in
+    /// - Returns: bytes of payload held here, withheld messages included, and how many messages were dropped for these.
+    func add(
+        _ messages: [Incoming], accepted: (IncomingToken) -> Void
+    ) -> (heldBytes: Int, dropped: Int) {
+        let (tokens, consumers, bytes, dropped) = state.withLock { state in
+            let droppedBefore = state.dropped
             var tokens: [IncomingToken] = []
             for incoming in messages where !state.isEnded || incoming.token != nil {
                 if add(incoming, to: &state), let token = incoming.token { tokens.append(token) }
             }
-            return (tokens, state.takeConsumersIfReadable(), state.bytes + state.withheldBytes)
+            return (
+                tokens, state.takeConsumersIfReadable(), state.bytes + state.withheldBytes,
+                state.dropped - droppedBefore
+            )
         }
         for token in tokens { accepted(token) }
         for consumer in consumers { consumer.resume() }
-        return bytes
+        return (bytes, dropped)
     }
 
     /// - Returns: whether the message may be acknowledged.
