@@ -52,7 +52,7 @@ package struct ProbeRunner: Sendable {
         let configuration = ClientConfiguration(
             version: .init(plan.version), clientID: attempt.clientID, cleanStart: true, sessionExpiry: .zero,
             reconnect: .never,
-            log: { event in
+            log: { _, event in
                 switch event {
                 case .stage(let observation, _): record.withLock { $0.observations.append(observation) }
                 case .credentialsInPlaintext, .triesVersion, .triesServer, .routeMemoryProblem,

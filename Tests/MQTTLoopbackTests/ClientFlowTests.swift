@@ -144,7 +144,7 @@ import Testing
     private func use(_ profile: ConnectionProfile, round: Int, _ sentinel: Sentinel) async throws {
         let client = MQTTClient(
             profile: profile,
-            configuration: .init(clientID: "c\(round)", reconnect: .quick, log: { _ in sentinel.touch() }))
+            configuration: .init(clientID: "c\(round)", reconnect: .quick, log: { _, _ in sentinel.touch() }))
         switch round % 7 {
         case 0:
             break

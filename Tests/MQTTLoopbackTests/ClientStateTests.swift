@@ -62,7 +62,7 @@ import Testing
         let profile = try ConnectionProfile.tcp(host: "127.0.0.1", port: Int(peer.port))
         let passed = Watched<[ConnectionStage]>([])
         var configuration = ClientConfiguration(version: .v5, clientID: "client-x")
-        configuration.log = { event in
+        configuration.log = { _, event in
             if case .stage(let observation, _) = event { passed.update { $0.append(observation.stage) } }
         }
         let client = MQTTClient(profile: profile, configuration: configuration)

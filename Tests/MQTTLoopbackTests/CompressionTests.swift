@@ -20,7 +20,7 @@ import Testing
         let details = Watched<[String]>([])
         let client = MQTTClient(
             profile: profile,
-            configuration: ClientConfiguration { event in
+            configuration: ClientConfiguration { _, event in
                 if case .stage(let observation, _) = event, observation.stage == .webSocket {
                     details.update { $0.append(observation.detail ?? "") }
                 }

@@ -118,7 +118,7 @@ import Testing
     @Test func `a request that nobody answers times out, and its late answer is dropped`() async throws {
         let late = Watched(0)
         let configuration = Self.asking {
-            $0.log = { event in
+            $0.log = { _, event in
                 if case .lateResponse = event { late.update { $0 += 1 } }
             }
         }
@@ -176,7 +176,7 @@ import Testing
     @Test func `a cancelled request is forgotten`() async throws {
         let late = Watched(0)
         let configuration = Self.asking {
-            $0.log = { event in
+            $0.log = { _, event in
                 if case .lateResponse = event { late.update { $0 += 1 } }
             }
         }

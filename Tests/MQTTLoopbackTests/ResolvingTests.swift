@@ -41,7 +41,8 @@ import Testing
     }
 
     private static func client(
-        _ script: Script, reconnect: ReconnectStrategy = .quick, log: (@Sendable (LogEvent) -> Void)? = nil
+        _ script: Script, reconnect: ReconnectStrategy = .quick,
+        log: (@Sendable (LogLevel, LogEvent) -> Void)? = nil
     ) throws -> MQTTClient {
         var configuration = ClientConfiguration(clientID: "c", reconnect: reconnect, log: log)
         configuration.resolver = script.resolver
@@ -119,7 +120,7 @@ import Testing
         let broker = try await LoopbackBroker.start(listeners: [.init(.tcp)])
         let script = Script(try Self.found(("::1", broken), ("127.0.0.1", broker)))
         let connecting = Watched<Duration?>(nil)
-        let client = try Self.client(script, reconnect: .never) { event in
+        let client = try Self.client(script, reconnect: .never) { _, event in
             if case .stage(let observation, _) = event, observation.stage == .tcp {
                 connecting.update { $0 = observation.duration }
             }

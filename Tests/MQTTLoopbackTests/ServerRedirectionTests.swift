@@ -43,7 +43,7 @@ import Testing
             await first.redirectConnects(to: .init(try Self.reference(second)))
             let heard = Lock<[String]>([])
             var configuration = Self.configuration()
-            configuration.log = { event in
+            configuration.log = { _, event in
                 guard case .triesServer(let profile, let error) = event else { return }
                 heard.withLock { $0.append("\(profile) \(error.code.rawValue)") }
             }

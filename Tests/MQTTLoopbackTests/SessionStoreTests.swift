@@ -11,7 +11,7 @@ import Testing
 
     private func client(
         _ broker: LoopbackBroker, _ identifier: String = "c", version: ClientConfiguration.Version = .v5,
-        log: (@Sendable (LogEvent) -> Void)? = nil
+        log: (@Sendable (LogLevel, LogEvent) -> Void)? = nil
     ) throws -> MQTTClient {
         MQTTClient(
             profile: try broker.profile(.tcp),

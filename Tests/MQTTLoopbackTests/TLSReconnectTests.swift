@@ -16,7 +16,7 @@ import Testing
             profile: profile,
             configuration: .init(
                 clientID: "c", reconnect: .quick,
-                log: { event in
+                log: { _, event in
                     guard case .stage(let observation, _) = event, observation.stage == .tls,
                         let detail = observation.detail
                     else { return }

@@ -242,8 +242,8 @@ extension ClientEvent {
 struct StageRecorder: Sendable {
     private let observations = Lock<[StageObservation]>([])
 
-    var log: @Sendable (LogEvent) -> Void {
-        { [observations] event in
+    var log: @Sendable (LogLevel, LogEvent) -> Void {
+        { [observations] _, event in
             if case .stage(let observation, _) = event { observations.withLock { $0.append(observation) } }
         }
     }

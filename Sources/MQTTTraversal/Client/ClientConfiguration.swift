@@ -71,8 +71,11 @@ public struct ClientConfiguration: Sendable {
     public var responseTopicPrefix: String
     /// Properties of CONNECT, such as User Properties (5.0).
     public var connectProperties: Properties
-    /// Hears of stages, attempts and warnings as they happen; called on the client's loop, so it must not block.
-    public var log: (@Sendable (LogEvent) -> Void)?
+    /// Hears of stages, attempts and warnings of ``logLevel`` or above as they happen; called on the client's loop, off
+    /// any lock, so it must not block.
+    public var log: (@Sendable (LogLevel, LogEvent) -> Void)?
+    /// What is below isn't even put together; ``LogLevel/debug`` by default, so that all is heard.
+    public var logLevel: LogLevel
     /// Asked at the beginning of each attempt.
     package var resolver = Resolver.system
 
@@ -117,7 +120,7 @@ public struct ClientConfiguration: Sendable {
         failsWithoutPacketIdentifier: Bool = false, subscriptionCapacity: Int = 65536,
         subscriptionByteLimit: Int = 256 * 1024 * 1024, publishQueue: PublishQueue = PublishQueue(),
         responseTopicPrefix: String = "responses", connectProperties: Properties = Properties(),
-        log: (@Sendable (LogEvent) -> Void)? = nil,
+        log: (@Sendable (LogLevel, LogEvent) -> Void)? = nil, logLevel: LogLevel = .debug,
         credentials: (@Sendable (ConnectionAttempt) async throws -> Credentials)? = nil,
         upgradeRequest: (@Sendable (UpgradeRequest, ConnectionAttempt) async throws -> UpgradeRequest)? = nil,
         proxyLogin: ProxyLoginHandler? = nil, sessionStore: SessionStore = .memory
@@ -151,6 +154,7 @@ public struct ClientConfiguration: Sendable {
         self.responseTopicPrefix = responseTopicPrefix
         self.connectProperties = connectProperties
         self.log = log
+        self.logLevel = logLevel
     }
 }
 
@@ -192,38 +196,6 @@ public enum ReconnectStrategy: Sendable, Hashable {
     case jittered(base: Duration, maximum: Duration)
     /// A lost connection ends the client. A redirection that is followed isn't a loss.
     case never
-}
-
-/// Something that happened inside, for a program's log. Never holds credentials.
-public enum LogEvent: Sendable {
-    /// A stage of an attempt has ended, on this way.
-    case stage(StageObservation, of: ConnectionProfile)
-    /// User name or password go over a connection that anybody in between can read.
-    case credentialsInPlaintext(ConnectionProfile)
-    /// The server doesn't take one version of MQTT, so the other is tried at once.
-    case triesVersion(ProtocolVersion, after: MQTTError)
-    /// The server has sent the client elsewhere, where it goes at once (5.0, section 4.11).
-    case triesServer(ConnectionProfile, after: MQTTError)
-    /// The file of `ClientConfiguration.routeMemory` can't be used, and is passed over.
-    case routeMemoryProblem(String)
-    /// Files of the session store were damaged: what could be read of them is used.
-    case sessionStoreDamaged(String)
-    /// A message that an earlier process had stored can't be sent: the server declared that it doesn't take such, or has
-    /// lost the session where lost messages aren't to be published again.
-    case storedMessageDiscarded(topic: String, error: MQTTError)
-    /// A variable such as `HTTPS_PROXY` can't be used: an automatic profile goes without its proxy.
-    case proxyEnvironmentProblem(ProfileError)
-    /// Connections ended twice after about this time without traffic: a hop does that, so pings come at shorter
-    /// intervals from now on.
-    case idleLimitLearned(idleTime: Duration, pingsEvery: Duration)
-    /// The network has changed, or the machine has slept: the client pings, or tries again, at once.
-    case networkChanged
-    /// A message matched no subscription of this client; it was acknowledged and dropped.
-    case unmatchedMessage(topic: String)
-    /// An answer to no request that waits: it came too late, or twice, or was never asked for.
-    case lateResponse(topic: String)
-    /// A responder's answer couldn't be published.
-    case replyFailed(topic: String, error: MQTTError)
 }
 
 extension ClientConfiguration {
@@ -335,5 +307,13 @@ extension ClientConfiguration {
 
     private static func seconds(_ duration: Duration) -> UInt32 {
         UInt32(clamping: duration.components.seconds)
+    }
+
+    /// - Parameter level: the event's own; the event is made only where somebody wants to hear of it.
+    func report(_ level: LogLevel, _ event: @autoclosure () -> LogEvent) {
+        guard let log, level >= logLevel else { return }
+        let event = event()
+        assert(event.level == level)
+        log(level, event)
     }
 }

@@ -24,7 +24,7 @@ extension SessionDriver {
         case .discarded(let topic, let error):
             count(error)
             let error = MQTTError(TransportError(session: error, isEstablished: outcome != nil))
-            configuration.log?(.storedMessageDiscarded(topic: topic, error: error))
+            configuration.report(.error, .storedMessageDiscarded(topic: topic, error: error))
         case .authenticate(let token, let step):
             authenticate(token, step)
         case .reauthenticated(let token):
@@ -59,7 +59,7 @@ extension SessionDriver {
         if let token { session.acknowledge(token, into: &output) }
         if isResponse { return }
         board.update { $0.messagesUnmatched += 1 }
-        configuration.log?(.unmatchedMessage(topic: publish.topicName))
+        configuration.report(.info, .unmatchedMessage(topic: publish.topicName))
     }
 
     private func published(_ token: OperationToken, _ code: ReasonCode, _ properties: Properties) {

@@ -75,12 +75,12 @@ extension SessionDriver {
         loop.cancel(timer)
         link = .none
         if let problem = configuration.routeMemory.problem, servers.present.profile.ladder != nil {
-            configuration.log?(.routeMemoryProblem(problem))
+            configuration.report(.warning, .routeMemoryProblem(problem))
         }
         switch result {
         case .success(let preparation):
             if let problem = preparation.environmentProblem {
-                configuration.log?(.proxyEnvironmentProblem(problem))
+                configuration.report(.warning, .proxyEnvironmentProblem(problem))
             }
             if let login = preparation.login, login == refusedLogin {
                 // `lastError` is the server's refusal.
@@ -114,7 +114,7 @@ extension SessionDriver {
 
     private func observed(_ observation: StageObservation, on way: ConnectionProfile) {
         events.observe(observation, on: way)
-        configuration.log?(.stage(observation, of: way))
+        configuration.report(observation.outcome.level, .stage(observation, of: way))
     }
 
     /// Once more to the same server, first on the way that was taken, in what is left of the attempt's time.
@@ -156,7 +156,7 @@ extension SessionDriver {
         let sendsSecrets = sendsLogin && server.receivesCredentials
         let login = preparation.login ?? Credentials(userName: server.userName, password: server.password)
         if route.tls == nil, sendsLogin, login.password != nil {
-            configuration.log?(.credentialsInPlaintext(takenProfile))
+            configuration.report(.warning, .credentialsInPlaintext(takenProfile))
         }
         session.open(
             at: "\(Redirect.comparable(route.host)):\(route.port)",

@@ -61,7 +61,8 @@ extension SessionDriver {
     }
 
     private func observeConnect(_ result: StageObservation.Outcome, detail: String? = nil) {
-        configuration.log?(
+        configuration.report(
+            result.level,
             .stage(
                 StageObservation(
                     stage: .mqttConnect, outcome: result, started: connectSent, ended: loop.now,
@@ -162,7 +163,7 @@ extension SessionDriver {
             {
                 session.speak(negotiation.version)
                 if negotiation.version == .v3_1_1 { failRequests(with: requiresVersion5) }
-                configuration.log?(.triesVersion(negotiation.version, after: MQTTError(cause)))
+                configuration.report(.notice, .triesVersion(negotiation.version, after: MQTTError(cause)))
                 note(ascent?.cancel() ?? [])
                 ascendAgain()
             } else if !kind.isServersWord, let ascent {
@@ -205,7 +206,7 @@ extension SessionDriver {
             return
         }
         session.pingInterval = interval
-        configuration.log?(.idleLimitLearned(idleTime: idleTime, pingsEvery: interval))
+        configuration.report(.notice, .idleLimitLearned(idleTime: idleTime, pingsEvery: interval))
     }
 
     /// - Parameter cause: of the connection's end; says why, where the redirection isn't followed.
@@ -217,7 +218,7 @@ extension SessionDriver {
         }
         do throws(ServerTrail.Refusal) {
             guard try servers.follow(redirection, from: takenProfile, now: loop.now) else { return false }
-            configuration.log?(.triesServer(servers.present.profile, after: MQTTError(cause)))
+            configuration.report(.notice, .triesServer(servers.present.profile, after: MQTTError(cause)))
             return true
         } catch {
             cause = cause.notFollowed(because: error.reason)

@@ -27,7 +27,7 @@ extension SessionDriver {
             networkChanges.clocksRead(asleep: NetworkWatcher.timeAsleep, now: loop.now)
         }
         guard networkChanges.deadlineReached(now: loop.now) else { return }
-        configuration.log?(.networkChanged)
+        configuration.report(.notice, .networkChanged)
         session.probe(within: Self.probeTimeout, now: loop.now, into: &output)
         perform(lifecycle.networkChanged())
     }

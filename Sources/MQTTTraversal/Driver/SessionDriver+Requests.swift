@@ -113,7 +113,7 @@ extension SessionDriver {
         if let answered, let continuation = requests.continuations.removeValue(forKey: answered) {
             continuation.resume(returning: Message(publish))
         } else {
-            configuration.log?(.lateResponse(topic: topic))
+            configuration.report(.info, .lateResponse(topic: topic))
         }
         return true
     }

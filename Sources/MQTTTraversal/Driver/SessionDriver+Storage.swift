@@ -83,7 +83,7 @@ extension SessionDriver {
     }
 
     private func takeIn(_ restored: SessionJournal.Restored) throws(MQTTError) {
-        for damage in restored.damage { configuration.log?(.sessionStoreDamaged(damage)) }
+        for damage in restored.damage { configuration.report(.error, .sessionStoreDamaged(damage)) }
         session = restored.session
         output.removeAll()
         guard session.resumeStored() else {

@@ -99,7 +99,8 @@ extension MQTTClient {
         do {
             try await self.reply(to: request, with: reply.payload, properties: reply.properties)
         } catch let error as MQTTError {
-            configuration.log?(
+            configuration.report(
+                .warning,
                 .replyFailed(topic: request.properties.responseTopic ?? "", error: error))
         } catch {
             // Cancelled, and so is everything that waits here.

@@ -15,7 +15,7 @@ final class Journey: Sendable {
         let configuration = ClientConfiguration(
             clientID: "traversal-\(getpid())", keepAlive: options.keepAlive, pingTimeout: options.pingTimeout,
             reconnect: .jittered(base: .milliseconds(100), maximum: .milliseconds(400)),
-            log: { event in
+            log: { _, event in
                 if case .stage(let stage, of: _) = event, stage.stage == .tcp, case .passed = stage.outcome {
                     // What follows is of addresses that were tried before.
                     watch.address = stage.detail.map { String($0.prefix { $0 != " " }) }
