@@ -210,12 +210,12 @@ private struct Weak {
     weak var value: Sentinel?
 }
 
-/// Accepts one client after the other, answers CONNECT of 3.1.1, and never reads again.
-private final class SilentServer: Sendable {
+/// Accepts one client after the other, answers CONNECT of 3.1.1, sends what it has, and never reads again.
+final class SilentServer: Sendable {
     let port: UInt16
     private let descriptor: Int32
 
-    init(answers: Bool = true) throws {
+    init(answers: Bool = true, burst: [UInt8] = []) throws {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         self.descriptor = descriptor
         var address = sockaddr_in()
@@ -238,7 +238,8 @@ private final class SilentServer: Sendable {
                 var buffer = [UInt8](repeating: 0, count: 64)
                 _ = recv(client, &buffer, buffer.count, 0)
                 // CONNACK of 3.1.1
-                _ = Glibc.send(client, [0x20, 2, 0, 0] as [UInt8], 4, Int32(MSG_NOSIGNAL))
+                let answer = [0x20, 2, 0, 0] + burst
+                _ = Glibc.send(client, answer, answer.count, Int32(MSG_NOSIGNAL))
             }
         }
     }

@@ -56,6 +56,8 @@ package struct ClientSession: Sendable {
 
     /// QoS 1 and 2 messages that the server has not finished.
     package var inFlightCount: Int { session.outgoing.count }
+    /// QoS 1 and 2 messages of the server for which this connection owes PUBACK or PUBREC.
+    package var owedCount: Int { connection.acknowledgements.count }
 
     package mutating func receive(
         _ packet: ControlPacket, now: Instant, into output: inout SessionOutput

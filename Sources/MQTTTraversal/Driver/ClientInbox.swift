@@ -17,6 +17,8 @@ final class ClientInbox: Sendable {
         case reauthenticate(timeout: Duration, OperationToken, UnsafeContinuation<Void, any Error>)
         case networkChanged
         case suspend(CheckedContinuation<Void, Never>)
+        /// What is under way may finish, then the connection ends.
+        case drain(within: Duration, CheckedContinuation<DrainOutcome, Never>)
         case disconnect(CheckedContinuation<Void, Never>?)
     }
 
@@ -56,6 +58,8 @@ final class ClientInbox: Sendable {
         var lastToken: UInt64 = 0
         /// nil while not connected.
         var acceptance: Acceptance?
+        /// `drain` has been asked for: what would be accepted from now on is for the loop to refuse.
+        var isDraining = false
     }
 
     /// Above this many bytes under way, QoS 0 publishes wait until there is room.
@@ -85,6 +89,7 @@ final class ClientInbox: Sendable {
             let operation = make(OperationToken(rawValue: state.lastToken))
             switch operation {
             case .publish(let publish, _, _, _), .request(let publish, _, _, _): state.bytes += publish.weight
+            case .drain: state.isDraining = true
             default: break
             }
             state.operations.append(operation)
@@ -104,7 +109,7 @@ final class ClientInbox: Sendable {
     func accept(_ publish: Publish) -> Reception {
         let weight = publish.weight
         return state.withLock { state in
-            guard let acceptance = state.acceptance,
+            guard !state.isDraining, let acceptance = state.acceptance,
                 acceptance.backlog + state.bytes < Self.highWaterMark,
                 // Their size and their rules are the session's to check.
                 publish.properties.isEmpty,
@@ -127,6 +132,10 @@ final class ClientInbox: Sendable {
             state.acceptance?.backlog += state.bytes
             state.bytes = 0
         }
+    }
+
+    func drainEnded() {
+        state.withLock { $0.isDraining = false }
     }
 
     func setAcceptance(_ acceptance: Acceptance?) {

@@ -233,6 +233,7 @@ extension SessionDriver {
             case .failed: lastError
             }
         lastError = error
+        endDrain()
         // Ahead of all who are told by this end, so that they find it.
         events.enter(.ended(error), now: loop.now)
         stopWatchingNetwork()

@@ -19,6 +19,7 @@ extension SessionDriver {
             reauthenticate(timeout, token, continuation)
         case .networkChanged: networkChanged()
         case .suspend(let continuation): suspend(continuation)
+        case .drain(let limit, let continuation): drain(within: limit, continuation)
         case .disconnect(let continuation):
             if let continuation { disconnects.append(continuation) }
             failConnects(&connectsAfterEnd, with: disconnectedByCall)
@@ -31,6 +32,10 @@ extension SessionDriver {
     private func connect(
         _ token: OperationToken, _ continuation: UnsafeContinuation<ConnectOutcome, any Error>
     ) {
+        if drain != nil {
+            connectsAfterEnd[token] = continuation
+            return
+        }
         switch lifecycle.phase {
         case .connected:
             if let outcome { continuation.resume(returning: outcome) } else { connects[token] = continuation }
@@ -52,11 +57,9 @@ extension SessionDriver {
         _ publish: Publish, _ token: OperationToken, _ completion: ClientInbox.PublishCompletion,
         whileConnected: Bool
     ) {
-        switch lifecycle.phase {
-        case .idle, .ended, .disconnecting:
-            completion.resolve(.failure(notConnected))
+        if let refusal {
+            completion.resolve(.failure(refusal))
             return
-        case .connecting, .connected, .waiting, .suspending, .suspended: break
         }
         let admission: PublishTerms.Admission
         switch completion {
@@ -99,11 +102,9 @@ extension SessionDriver {
     }
 
     private func subscribe(_ request: ClientInbox.SubscribeRequest) {
-        switch lifecycle.phase {
-        case .idle, .ended, .disconnecting:
-            request.continuation.resume(throwing: notConnected)
+        if let refusal {
+            request.continuation.resume(throwing: refusal)
             return
-        case .connecting, .connected, .waiting, .suspending, .suspended: break
         }
         // From the SUBSCRIBE on, since retained messages can overtake the SUBACK.
         let identifier =
@@ -143,6 +144,15 @@ extension SessionDriver {
         let removed = router.remove(buffer) { session.acknowledge($0, into: &output) }
         router.admitWithheld(of: buffer) { session.acknowledge($0, into: &output) }
         return removed
+    }
+
+    /// Why nothing new is taken now.
+    var refusal: MQTTError? {
+        if drain != nil { return disconnectedByCall }
+        return switch lifecycle.phase {
+        case .idle, .ended, .disconnecting: notConnected
+        case .connecting, .connected, .waiting, .suspending, .suspended: nil
+        }
     }
 
     var disconnectedByCall: MQTTError { MQTTError(.clientDisconnected, "disconnect() was called") }

@@ -21,10 +21,7 @@ extension SessionDriver {
         _ publish: Publish, timeout: Duration, _ token: OperationToken,
         _ continuation: UnsafeContinuation<Message, any Error>
     ) {
-        switch lifecycle.phase {
-        case .idle, .ended, .disconnecting: return continuation.resume(throwing: notConnected)
-        case .connecting, .connected, .waiting, .suspending, .suspended: break
-        }
+        if let refusal { return continuation.resume(throwing: refusal) }
         guard negotiation.version == .v5 else { return continuation.resume(throwing: requiresVersion5) }
         var publish = publish
         let correlation = loop.random.bytes(16)

@@ -26,6 +26,8 @@ final class SessionDriver {
     var unsubscribes: [OperationToken: UnsafeContinuation<UnsubscribeOutcome, any Error>] = [:]
     var connects: [OperationToken: UnsafeContinuation<ConnectOutcome, any Error>] = [:]
     var disconnects: [CheckedContinuation<Void, Never>] = []
+    /// Under way by `disconnect(drain:)`.
+    var drain: Drain?
     var suspensions: [CheckedContinuation<Void, Never>] = []
     var reauthentications: [OperationToken: UnsafeContinuation<Void, any Error>] = [:]
     var requests = Requests()
@@ -163,9 +165,10 @@ final class SessionDriver {
         pump()
         submitChanges()
         publishMetrics()
+        checkDrain()
         let deadlines = [
             session.nextDeadline, lifecycle.nextDeadline, requests.table.nextDeadline,
-            networkChanges.nextDeadline,
+            networkChanges.nextDeadline, drain?.deadline,
         ]
         timer.arm(for: deadlines.lazy.compactMap { $0 }.min()) { [weak self] in self?.timerFired() }
     }
