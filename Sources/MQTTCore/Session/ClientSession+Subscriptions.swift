@@ -120,6 +120,16 @@ extension ClientSession {
             session.subscriptionIdentifiers.insert(used)
         }
         connection.requests[identifier] = request
+        if request.isRestoring, case .subscribe(let subscriptions, _) = request.content {
+            connection.restoredFilters.formUnion(subscriptions.map(\.topicFilter))
+        }
+    }
+
+    /// Whether a retained message for this filter is one more answer to a subscription that had been granted on an
+    /// earlier connection (3.3.1.3, 5.0: section 3.3.1.3). Not where RETAIN may come with live messages too.
+    package func isRestored(_ topicFilter: String) -> Bool {
+        connection.restoredFilters.contains(topicFilter)
+            && session.subscriptions[topicFilter]?.options.retainAsPublished != true
     }
 
     mutating func receiveSuback(_ answer: Suback, into output: inout SessionOutput) {

@@ -25,6 +25,8 @@ struct ConnectionState: Sendable {
     /// The next of the unacknowledged messages to send again, 0 for none.
     var resendNext: PacketIdentifier = 0
     var requests: [PacketIdentifier: PendingRequest] = [:]
+    /// Topic Filters for which a SUBSCRIBE has been repeated on this connection, since the session had been lost.
+    var restoredFilters: Set<String> = []
     /// QoS 1 and 2 messages of the server that await PUBACK or PUBREC, in order of arrival.
     var acknowledgements = FIFO<IncomingAcknowledgement>()
     /// For a delivery of an earlier connection, the queued answer to its repetition.

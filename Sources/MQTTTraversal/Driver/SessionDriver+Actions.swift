@@ -54,7 +54,7 @@ extension SessionDriver {
 
     private func deliver(_ publish: Publish, _ token: IncomingToken?) {
         let isResponse = takeResponse(publish)
-        if router.stage(publish, token: token) { return }
+        if router.stage(publish, token: token, isRestored: { session.isRestored($0) }) { return }
         // Acknowledged even so [MQTT-4.5.0-2].
         if let token { session.acknowledge(token, into: &output) }
         if isResponse { return }

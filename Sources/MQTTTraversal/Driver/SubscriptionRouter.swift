@@ -11,10 +11,13 @@ struct SubscriptionRouter {
         var staged: [MessageBuffer.Incoming] = []
         /// The Subscription Identifiers under which the server has been asked for this filter.
         var identifiers: [UInt32] = []
+        /// The connection on which it was asked for, as `SubscriptionRouter` counts them.
+        let connection: Int
 
-        init(filter: TopicFilter, buffer: MessageBuffer) {
+        init(filter: TopicFilter, buffer: MessageBuffer, connection: Int) {
             self.filter = filter
             self.buffer = buffer
+            self.connection = connection
         }
     }
 
@@ -26,6 +29,7 @@ struct SubscriptionRouter {
     private var trie = FilterTrie()
     private var slots: [Int: Slot] = [:]
     private var lastSlot = 0
+    private var connection = 0
     private var lastIdentifier: UInt32 = 0
     private var dirty: [Slot] = []
     /// Messages that go to several buffers, with the number of those that haven't taken it yet.
@@ -57,7 +61,7 @@ struct SubscriptionRouter {
 
     mutating func insert(_ buffer: MessageBuffer, for filter: TopicFilter, identifier: UInt32? = nil) {
         lastSlot += 1
-        let slot = Slot(filter: filter, buffer: buffer)
+        let slot = Slot(filter: filter, buffer: buffer, connection: connection)
         // The server has one subscription for a filter, whose identifier the latest SUBSCRIBE sets: those who
         // share it get what comes under the old ones and under the new one.
         for other in slots.values where other.filter == filter {
@@ -93,8 +97,11 @@ struct SubscriptionRouter {
 
     /// Puts a message down for the buffers that it matches; they get it at `commit`.
     ///
+    /// - Parameter isRestored: whether a Topic Filter was asked for again on this connection.
     /// - Returns: whether there is one.
-    mutating func stage(_ publish: Publish, token: IncomingToken?) -> Bool {
+    mutating func stage(
+        _ publish: Publish, token: IncomingToken?, isRestored: (String) -> Bool = { _ in false }
+    ) -> Bool {
         if !isLastTopic(publish.topicName) {
             lastMatches.removeAll(keepingCapacity: true)
             trie.forEachMatch(publish.topicName) { identifier in
@@ -110,7 +117,13 @@ struct SubscriptionRouter {
         let incoming = MessageBuffer.Incoming(message: Message(publish), token: token)
         for slot in matches {
             if slot.staged.isEmpty { dirty.append(slot) }
-            slot.staged.append(incoming)
+            if publish.retain, slot.connection != connection, isRestored(slot.filter.string) {
+                var message = incoming.message
+                message.isRetainedRepetition = true
+                slot.staged.append(MessageBuffer.Incoming(message: message, token: token))
+            } else {
+                slot.staged.append(incoming)
+            }
         }
         return true
     }
@@ -148,6 +161,7 @@ struct SubscriptionRouter {
 
     /// The connection is gone, and with it the tokens of QoS 1 messages.
     mutating func connectionEnded() {
+        connection += 1
         for slot in slots.values { slot.buffer.connectionEnded() }
         shares = shares.filter { $0.value.qos == .exactlyOnce }
     }

@@ -6,6 +6,14 @@ public struct Message: Sendable, Hashable {
     public var qos: QoS
     /// Whether it is a retained message, sent because the subscription is new (3.3.1.3).
     public var retain: Bool
+    /// Whether it is a retained message that comes once more because the subscription had to be made again: the
+    /// session was lost with the last connection, so the client repeated the SUBSCRIBE, and the server answers as it
+    /// does for a new one. The topic's retained message may be the one that came then, or one published meanwhile:
+    /// the topic and the payload tell.
+    ///
+    /// False for the first retained messages of a subscription, for live ones, and with Retain As Published (5.0), where
+    /// RETAIN doesn't tell the two apart.
+    public var isRetainedRepetition: Bool
     /// The DUP flag: the server may have sent it before. QoS 2 messages are never handed out twice.
     public var isDuplicate: Bool
     /// What came with it under 5.0: content type, response topic, user properties …; empty under 3.1.1.
@@ -15,13 +23,14 @@ public struct Message: Sendable, Hashable {
     /// A message made by hand, for a program's own tests.
     public init(
         topic: String, payload: [UInt8], qos: QoS = .atMostOnce, retain: Bool = false,
-        isDuplicate: Bool = false,
+        isRetainedRepetition: Bool = false, isDuplicate: Bool = false,
         properties: Properties = Properties()
     ) {
         self.topic = topic
         self.payload = payload
         self.qos = qos
         self.retain = retain
+        self.isRetainedRepetition = isRetainedRepetition
         self.isDuplicate = isDuplicate
         self.properties = properties
     }
