@@ -8,6 +8,8 @@ final class Dashboard {
     private let presence: Presence
     private let client: MQTTClient
     private let display = Display()
+    /// Draws the seconds of an outage.
+    private var clock: Task<Void, Never>?
 
     init(_ options: ExampleOptions, clientID: String) {
         let prefix = options.prefix ?? ExampleOptions.randomPrefix()
@@ -67,8 +69,16 @@ final class Dashboard {
     }
 
     private func receive(_ event: ClientEvent) {
-        model.receive(event)
+        model.receive(event, now: .now)
         display.show(model)
+        if model.outage == nil {
+            clock?.cancel()
+            clock = nil
+        } else if clock == nil {
+            clock = Task { [weak self] in
+                while (try? await Task.sleep(for: .seconds(1))) != nil, let self { display.tick(model) }
+            }
+        }
     }
 
     private func toggleFan() {

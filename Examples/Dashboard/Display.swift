@@ -52,7 +52,7 @@ final class Display {
 
     func show(_ model: DashboardModel) {
         guard isTerminal else {
-            let lines = screen.lines(model)
+            let lines = screen.lines(model, now: .now)
             for line in DashboardScreen.news(in: lines, since: shown) { say(line) }
             shown = lines
             return
@@ -62,10 +62,15 @@ final class Display {
         let isKnown = ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0 && size.ws_col > 0 && size.ws_row > 0
         let columns = isKnown ? Int(size.ws_col) : 80
         let rows = isKnown ? Int(size.ws_row) : 24
-        let lines = screen.lines(model, columns: columns, rows: rows).prefix(rows)
+        let lines = screen.lines(model, now: .now, columns: columns, rows: rows).prefix(rows)
         // Each line is cleared to its end rather than the whole screen first, which would flicker.
         let text = lines.map { "\($0)\u{1B}[K" }.joined(separator: "\r\n")
         write("\u{1B}[H\(text)\u{1B}[J", to: STDOUT_FILENO)
+    }
+
+    /// Time has passed: what counts seconds is drawn anew, but not told to a file.
+    func tick(_ model: DashboardModel) {
+        if isTerminal { show(model) }
     }
 
     private func receive(_ signal: Int32) {

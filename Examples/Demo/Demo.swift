@@ -71,7 +71,7 @@ final class Demo {
         guard outcome.profile.port == broker.ports[.webSocketSecure] else {
             throw DemoError("the dashboard is connected by \(outcome.profile)")
         }
-        dashboard.receive(.connected(outcome))
+        dashboard.receive(.connected(outcome), now: .now)
         temperatures = try await client.subscribe(to: "\(prefix)/sensors/+/temperature", qos: .atLeastOnce)
         statuses = try await client.subscribe(to: "\(prefix)/sensors/+/status", qos: .atLeastOnce)
         commander = client
@@ -171,7 +171,7 @@ final class Demo {
 
     private func show(_ title: String) {
         say(title)
-        for line in DashboardScreen(isStyled: false, showsKeys: false).lines(dashboard) {
+        for line in DashboardScreen(isStyled: false, showsKeys: false).lines(dashboard, now: .now) {
             say(line.isEmpty ? "" : "    " + line)
         }
         say("")

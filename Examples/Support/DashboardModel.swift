@@ -7,10 +7,19 @@ internal import Observation
 @MainActor @Observable
 package final class DashboardModel {
     package enum Connection: Hashable {
-        case connecting
+        /// Attempts count from 1 since the last connection.
+        case connecting(attempt: Int)
         case connected(to: String)
-        case waiting(seconds: Double)
+        /// Until the next attempt begins.
+        case waiting(attempt: Int, until: ContinuousClock.Instant)
         case disconnected
+    }
+
+    /// While a connection that stood is being made again.
+    package struct Outage: Hashable, Sendable {
+        package let since: ContinuousClock.Instant
+        /// Of the loss, then of the last attempt that failed.
+        package var cause: MQTTError
     }
 
     package struct Sensor: Hashable, Sendable {
@@ -29,8 +38,9 @@ package final class DashboardModel {
     }
 
     package let prefix: String
-    package private(set) var connection = Connection.connecting
-    /// Why the connection was lost, or a command failed; gone when things are well again.
+    package private(set) var connection = Connection.connecting(attempt: 1)
+    package private(set) var outage: Outage?
+    /// Why the connection ended for good, or a command failed; gone when things are well again.
     package private(set) var lastError: String?
     /// By name.
     package private(set) var sensors: [Sensor] = []
@@ -46,24 +56,27 @@ package final class DashboardModel {
         if case .connected = connection { true } else { false }
     }
 
-    /// Takes what happened to the client.
-    package func receive(_ event: ClientEvent) {
+    /// Takes what happened to the client, at this moment.
+    package func receive(_ event: ClientEvent, now: ContinuousClock.Instant) {
         switch event {
         case .idle, .sessionLost: break
-        case .connecting: connection = .connecting
+        case .connecting(let attempt): connection = .connecting(attempt: attempt)
         case .connected(let outcome):
             connection = .connected(to: outcome.profile.description)
             lastError = nil
+            outage = nil
         case .interrupted(let error):
             connection = .disconnected
-            lastError = error.description
-        case .reconnecting(_, let delay, let error):
-            connection = .waiting(seconds: delay / .seconds(1))
-            lastError = error.description
+            lastError = nil
+            outage = Outage(since: now, cause: error)
+        case .reconnecting(let attempt, let delay, let error):
+            connection = .waiting(attempt: attempt, until: now + delay)
+            outage?.cause = error
         case .suspended: connection = .disconnected
         case .disconnected(let error):
             connection = .disconnected
             lastError = error?.description ?? lastError
+            outage = nil
         }
     }
 

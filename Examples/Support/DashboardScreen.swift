@@ -1,3 +1,5 @@
+internal import MQTTTraversal
+
 /// The dashboard as lines of text, for a terminal or a file.
 @MainActor
 package struct DashboardScreen {
@@ -11,16 +13,29 @@ package struct DashboardScreen {
     }
 
     /// - Parameters:
+    ///   - now: what an outage and a wait are measured by.
     ///   - columns: longer lines are cut.
     ///   - rows: sensors for which there is no room are counted.
-    package func lines(_ model: DashboardModel, columns: Int = .max, rows: Int = .max) -> [String] {
+    package func lines(
+        _ model: DashboardModel, now: ContinuousClock.Instant, columns: Int = .max, rows: Int = .max
+    ) -> [String] {
         var lines = [
-            Line("Connection  \(Self.text(model.connection))", .bold),
+            Line("Connection  \(Self.text(model.connection, model.outage, now))", .bold),
             Line("Prefix      \(model.prefix)"),
         ]
-        let style = model.lastError == nil ? Line.Style.grey : .plain
-        lines += Self.wrapped("Last error  \(model.lastError.map(printable) ?? "none")", columns)
-            .map { Line($0, style) }
+        if let cause = model.outage?.cause {
+            let hop = cause.hop.map { " (\($0))" } ?? ""
+            lines += Self.wrapped(
+                printable("Cause       \(cause.code.rawValue) at \(cause.stage.rawValue)\(hop)"), columns
+            )
+            .map { Line($0) }
+            lines += Self.wrapped(printable("Advice      \(cause.advice)"), columns).map { Line($0) }
+        }
+        if let error = model.lastError {
+            lines += Self.wrapped("Last error  \(printable(error))", columns).map { Line($0) }
+        } else if model.outage == nil {
+            lines.append(Line("Last error  none", .grey))
+        }
         lines.append(Line(""))
         var end = [
             Line(""),
@@ -64,13 +79,24 @@ package struct DashboardScreen {
         return lines + [line]
     }
 
-    private static func text(_ connection: DashboardModel.Connection) -> String {
-        switch connection {
-        case .connecting: "connecting…"
+    private static func text(
+        _ connection: DashboardModel.Connection, _ outage: DashboardModel.Outage?,
+        _ now: ContinuousClock.Instant
+    ) -> String {
+        let lost = outage.map { "lost for \(seconds($0.since.duration(to: now)))" }
+        return switch connection {
+        case .connecting(let attempt): lost.map { "\($0), attempt \(attempt)…" } ?? "connecting…"
         case .connected(let url): "connected to \(url)"
-        case .waiting(let seconds): "lost, trying again in \(decimal(seconds)) s"
-        case .disconnected: "disconnected"
+        case .waiting(let attempt, let until):
+            "\(lost ?? "lost"), attempt \(attempt) in \(seconds(now.duration(to: until), roundedUp: true))"
+        case .disconnected: lost ?? "disconnected"
         }
+    }
+
+    /// Whole ones, never below zero: `12 s`.
+    private static func seconds(_ duration: Duration, roundedUp: Bool = false) -> String {
+        let seconds = max(0, duration / .seconds(1))
+        return "\(Int(seconds.rounded(roundedUp ? .up : .down))) s"
     }
 
     private static func text(_ fan: DashboardModel.Fan) -> String {

@@ -6,29 +6,42 @@ import Testing
 
 @MainActor @Suite struct DashboardModelTests {
     private let model = DashboardModel(prefix: "p/q")
+    private let start = ContinuousClock.now
+    private let refused = MQTTError(.tcpRefused, stage: .tcp, "Connection refused")
     private let lost = MQTTError(.tcpReset, stage: .established, "the peer reset the connection")
 
     @Test func the_connection_is_shown_with_its_last_error() throws {
-        model.receive(.idle)
-        #expect(model.connection == .connecting)
-        model.receive(.connecting(attempt: 1))
-        #expect(model.connection == .connecting)
+        model.receive(.idle, now: start)
+        #expect(model.connection == .connecting(attempt: 1))
+        model.receive(.connecting(attempt: 1), now: start)
+        #expect(model.connection == .connecting(attempt: 1))
         try connect()
         #expect(model.connection == .connected(to: "mqtts://h:8883"))
-        #expect(model.lastError == nil)
-        model.receive(.interrupted(lost))
+        #expect(model.outage == nil)
+        model.receive(.interrupted(lost), now: start + .seconds(1))
         #expect(model.connection == .disconnected)
-        #expect(model.lastError == lost.description)
-        model.receive(.reconnecting(attempt: 2, delay: .milliseconds(1500), error: lost))
-        #expect(model.connection == .waiting(seconds: 1.5))
-        model.receive(.connecting(attempt: 2))
-        #expect(model.connection == .connecting)
-        #expect(model.lastError == lost.description)
+        #expect(model.outage?.since == start + .seconds(1))
+        #expect(model.outage?.cause == lost)
+        model.receive(
+            .reconnecting(attempt: 1, delay: .milliseconds(1500), error: lost), now: start + .seconds(1))
+        #expect(model.connection == .waiting(attempt: 1, until: start + .milliseconds(2500)))
+        model.receive(.connecting(attempt: 1), now: start + .milliseconds(2500))
+        #expect(model.connection == .connecting(attempt: 1))
+        // The loss is as old as before, and its cause the newest.
+        model.receive(
+            .reconnecting(attempt: 2, delay: .seconds(4), error: refused), now: start + .seconds(3))
+        #expect(model.connection == .waiting(attempt: 2, until: start + .seconds(7)))
+        #expect(model.outage?.since == start + .seconds(1))
+        #expect(model.outage?.cause == refused)
+        model.receive(.connecting(attempt: 2), now: start + .seconds(7))
         try connect()
+        #expect(model.outage == nil)
         #expect(model.lastError == nil)
-        model.receive(.disconnected(lost))
+        model.receive(.interrupted(lost), now: start + .seconds(60))
+        model.receive(.disconnected(refused), now: start + .seconds(60))
         #expect(model.connection == .disconnected)
-        #expect(model.lastError == lost.description)
+        #expect(model.outage == nil)
+        #expect(model.lastError == refused.description)
     }
 
     @Test func sensors_are_found_and_sorted() {
@@ -84,11 +97,11 @@ import Testing
         model.fanCommandAccepted(nobodyListens: true)
         #expect(model.fan == .off)
         #expect(model.fanIsMissing)
-        model.receive(.interrupted(lost))
+        model.receive(.interrupted(lost), now: start)
         #expect(model.toggleFan() == nil)
-        model.receive(.reconnecting(attempt: 1, delay: .seconds(1), error: lost))
+        model.receive(.reconnecting(attempt: 1, delay: .seconds(1), error: lost), now: start)
         #expect(model.toggleFan() == nil)
-        model.receive(.connecting(attempt: 1))
+        model.receive(.connecting(attempt: 1), now: start)
         #expect(model.toggleFan() == nil)
         #expect(model.fan == .off)
     }
@@ -116,7 +129,8 @@ import Testing
 
     private func connect() throws {
         model.receive(
-            .connected(ConnectOutcome(profile: try ConnectionProfile.tls(host: "h"), clientID: "me")))
+            .connected(ConnectOutcome(profile: try ConnectionProfile.tls(host: "h"), clientID: "me")),
+            now: start)
     }
 
     private func receive(_ topic: String, _ payload: String) {

@@ -57,6 +57,22 @@ import Testing
         }
     }
 
+    @Test func the_dashboard_shows_an_outage_and_its_end() async throws {
+        try await withBroker { broker in
+            let dashboard = try RunningProgram("mqtt-dashboard", [broker.url(.tcp), "--prefix", "p"])
+            #expect(await dashboard.says("Connection  connected to mqtt://"))
+            try await broker.block(.tcp, by: .refusing)
+            await broker.dropAll()
+            #expect(await dashboard.says("Connection  lost for 0 s, attempt 1 in "))
+            #expect(await dashboard.says("Cause       tcp.refused at tcp (127.0.0.1:"))
+            #expect(await dashboard.says("Advice      "))
+            await broker.unblock(.tcp)
+            #expect(await dashboard.says("Connection  connected to mqtt://"))
+            dashboard.send(SIGTERM)
+            #expect(await dashboard.exitCode == 0)
+        }
+    }
+
     @Test func a_sensor_that_is_killed_is_offline_by_its_will() async throws {
         try await withBroker { broker in
             try await MQTTClient.withConnection(profile: try broker.profile(.tcp)) { observer in
