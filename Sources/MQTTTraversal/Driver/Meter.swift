@@ -15,19 +15,35 @@ struct Meter {
     private var pingSent: ContinuousClock.Instant?
 
     /// Further ones aren't timed while so many are.
-    private static let timedLimit = 64
+    private static let timedLimit = 8
 
-    mutating func packetReceived(_ packet: ControlPacket, now: ContinuousClock.Instant) {
-        hasNews = true
-        received.packets += 1
-        switch packet {
-        case .publish(let publish): received.count(publish.qos.rawValue, isDuplicate: publish.isDuplicate)
-        case .puback(let answer), .pubrec(let answer): answered(answer.packetIdentifier, now)
-        case .pingresp:
-            if let pingSent { pingTimes.append(pingSent.duration(to: now)) }
-            pingSent = nil
-        default: break
+    /// What one read has brought.
+    struct Arrivals {
+        fileprivate var traffic = ClientMetrics.Traffic()
+
+        mutating func count(_ packet: ControlPacket) {
+            traffic.packets += 1
+            if case .publish(let publish) = packet {
+                traffic.count(publish.qos.rawValue, isDuplicate: publish.isDuplicate)
+            }
         }
+    }
+
+    mutating func received(_ arrivals: Arrivals) {
+        hasNews = true
+        received.add(arrivals.traffic)
+    }
+
+    /// The server's first answer to a message.
+    mutating func answered(_ identifier: UInt16, now: ContinuousClock.Instant) {
+        guard let index = timed.firstIndex(where: { $0.identifier == identifier }) else { return }
+        publishTimes.append(timed[index].sent.duration(to: now))
+        timed.remove(at: index)
+    }
+
+    mutating func pingAnswered(now: ContinuousClock.Instant) {
+        if let pingSent { pingTimes.append(pingSent.duration(to: now)) }
+        pingSent = nil
     }
 
     /// Whole packets, as they are handed to the stream.
@@ -80,16 +96,16 @@ struct Meter {
             sent.bytes = UInt64(max(0, written))
         }
         guard hasNews || received.bytes > 0 || sent.bytes > 0 || queue != self.queue else { return }
+        board.received.add(received)
+        board.sent.add(sent)
+        if queue != self.queue { board.setQueue(queue) }
         self.queue = queue
-        board.updateAll { content in
-            content.metrics.received.add(received)
-            content.metrics.sent.add(sent)
-            content.metrics.messagesDropped += UInt64(messagesDropped)
-            content.metrics.queue = queue
-            for time in publishTimes { content.metrics.publishRoundTrip.record(time) }
-            for time in pingTimes { content.metrics.pingRoundTrip.record(time) }
-            content.connection?.bytesReceived += received.bytes
-            content.connection?.bytesSent += sent.bytes
+        if messagesDropped > 0 || !publishTimes.isEmpty || !pingTimes.isEmpty {
+            board.update { metrics in
+                metrics.messagesDropped += UInt64(messagesDropped)
+                for time in publishTimes { metrics.publishRoundTrip.record(time) }
+                for time in pingTimes { metrics.pingRoundTrip.record(time) }
+            }
         }
         received = ClientMetrics.Traffic()
         sent = ClientMetrics.Traffic()
@@ -97,13 +113,6 @@ struct Meter {
         publishTimes.removeAll(keepingCapacity: true)
         pingTimes.removeAll(keepingCapacity: true)
         hasNews = false
-    }
-
-    private mutating func answered(_ identifier: UInt16, _ now: ContinuousClock.Instant) {
-        // The first one, where the server keeps the order [MQTT-4.6.0-2].
-        guard let index = timed.firstIndex(where: { $0.identifier == identifier }) else { return }
-        publishTimes.append(timed[index].sent.duration(to: now))
-        timed.remove(at: index)
     }
 
     private static func packetIdentifier(_ bytes: [UInt8], ofPublishAt start: Int) -> UInt16 {

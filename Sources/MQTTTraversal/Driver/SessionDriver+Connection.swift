@@ -310,6 +310,8 @@ extension SessionDriver: ByteStreamDelegate {
     func stream(_ stream: ByteStream, received bytes: UnsafeRawBufferPointer) {
         session.receivedBytes(now: loop.now)
         var input = bytes
+        var arrivals = Meter.Arrivals()
+        defer { meter.received(arrivals) }
         do throws(DecodeError) {
             if outcome == nil {
                 firstAnswer.append(bytes)
@@ -319,7 +321,13 @@ extension SessionDriver: ByteStreamDelegate {
                 }
             }
             while let packet = try decoder.next(in: &input) {
-                meter.packetReceived(packet, now: loop.now)
+                arrivals.count(packet)
+                switch packet {
+                case .puback(let answer), .pubrec(let answer):
+                    meter.answered(answer.packetIdentifier, now: loop.now)
+                case .pingresp: meter.pingAnswered(now: loop.now)
+                default: break
+                }
                 session.receive(packet, now: loop.now, into: &output)
             }
         } catch {
