@@ -29,8 +29,8 @@ public struct ClientMetrics: Sendable, Hashable {
 
     /// From CONNECT to the CONNACK that accepts it.
     public var connackTime = Latency()
-    /// From PUBLISH to the server's first answer: PUBACK for QoS 1, PUBREC for QoS 2. Of messages that are sent
-    /// together one is timed, so that its `count` is below that of the messages.
+    /// From PUBLISH to the server's first answer: PUBACK for QoS 1, PUBREC for QoS 2. One at a
+    /// time is timed, so that its `count` is below that of the messages where many are under way.
     public var publishRoundTrip = Latency()
     /// From PINGREQ to PINGRESP.
     public var pingRoundTrip = Latency()

@@ -10,12 +10,9 @@ struct Meter {
     /// What the present stream had carried when it was last looked at.
     private var readBefore = 0
     private var writtenBefore = 0
-    /// Messages whose answer is being timed, oldest first: one of each batch that was sent together.
-    private var timed: [(identifier: UInt16, sent: ContinuousClock.Instant)] = []
+    /// The message whose answer is being timed: one at a time.
+    private var timed: (identifier: UInt16, sent: ContinuousClock.Instant)?
     private var pingSent: ContinuousClock.Instant?
-
-    /// Further ones aren't timed while so many are.
-    private static let timedLimit = 8
 
     /// What one read has brought.
     struct Arrivals {
@@ -36,9 +33,9 @@ struct Meter {
 
     /// The server's first answer to a message.
     mutating func answered(_ identifier: UInt16, now: ContinuousClock.Instant) {
-        guard let index = timed.firstIndex(where: { $0.identifier == identifier }) else { return }
-        publishTimes.append(timed[index].sent.duration(to: now))
-        timed.remove(at: index)
+        guard let timed, timed.identifier == identifier else { return }
+        publishTimes.append(timed.sent.duration(to: now))
+        self.timed = nil
     }
 
     mutating func pingAnswered(now: ContinuousClock.Instant) {
@@ -66,8 +63,8 @@ struct Meter {
                 start = end
             }
         }
-        if let answerable, timed.count < Self.timedLimit {
-            timed.append((Self.packetIdentifier(bytes, ofPublishAt: answerable), now))
+        if let answerable, timed == nil {
+            timed = (Self.packetIdentifier(bytes, ofPublishAt: answerable), now)
         }
     }
 
@@ -81,7 +78,7 @@ struct Meter {
     mutating func connectionEnded() {
         readBefore = 0
         writtenBefore = 0
-        timed = []
+        timed = nil
         pingSent = nil
     }
 
