@@ -74,12 +74,14 @@ final class SoakBroker: Sendable {
             // … Sending PUBREL to soak-93 (m18)
             if line.contains(": Sending PUBREL to "), let mid = Self.identifier(in: line, after: "(m") {
                 released.insert(mid)
-            } else if line.contains("Sending PUBLISH to "), line.hasSuffix("(\(bytes) bytes))"),
+            } else if line.contains(": Sending PUBLISH to "),
                 let mid = Self.identifier(in: line, after: ", m")
             {
-                if line.contains("(d1, q2, "), released.contains(mid) { return true }
-                // A new message has it now.
+                // With DUP 0 it is a new message's.
                 if line.contains("(d0, ") { released.remove(mid) }
+                if line.contains("(d1, q2, "), line.hasSuffix("(\(bytes) bytes))"), released.contains(mid) {
+                    return true
+                }
             }
         }
         return false
