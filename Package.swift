@@ -44,7 +44,9 @@ let package = Package(
         module("MQTTTransport", ["WebSocketCore", "CTraversalOpenSSL", "CTraversalShims"]),
         module("MQTTTraversal", ["MQTTTransport", "MQTTCore", "CTraversalZlib"]),
         module("MQTTProbe", ["MQTTTraversal", "MQTTTransport", "MQTTCore"]),
-        module("MQTTLoopback", ["MQTTTransport", "MQTTCore", "CTraversalOpenSSL", "CTraversalShims"]),
+        module(
+            "MQTTLoopback",
+            ["MQTTTransport", "MQTTCore", "WebSocketCore", "CTraversalOpenSSL", "CTraversalShims"]),
 
         program("wsprobe", ["MQTTProbe", "MQTTTraversal"]),
         module("MQTTExampleSupport", ["MQTTTraversal"], path: "Examples/Support"),

@@ -26,6 +26,8 @@ package final class ScriptedPeer: Sendable {
         /// Reads an opening handshake and answers with these bytes, in which `{accept}` stands for the right
         /// value of Sec-WebSocket-Accept, followed by others; in writes of `writeSize` bytes, or in one.
         case answerUpgrade(String, following: [UInt8] = [], writeSize: Int? = nil)
+        /// Reads a CONNECT, and answers as its version wants it.
+        case answerConnect(v5: [UInt8], v311: [UInt8])
         case pause(Duration)
         /// close_notify where there is TLS, and FIN.
         case close
@@ -278,6 +280,9 @@ private final class ScriptedConnection: ByteStreamDelegate {
                 following: [], writeSize: nil, step)
         case .answerUpgrade(let head, let following, let writeSize):
             return answer(head, following: following, writeSize: writeSize, step)
+        case .answerConnect(let v5, let v311):
+            guard let version = takeConnect(for: step) else { return .waits }
+            return send(version == 5 ? v5 : v311)
         case .pause(let duration):
             isWaitingForLoop = true
             _ = stream.loop.schedule(at: stream.loop.now + duration) { [weak self] in self?.goOn() }
@@ -316,6 +321,21 @@ private final class ScriptedConnection: ByteStreamDelegate {
         var count = end.count
         while count <= unread.count, !unread[..<count].suffix(end.count).elementsEqual(end) { count += 1 }
         return take(count, for: step)
+    }
+
+    /// The Protocol Level of the CONNECT that comes (3.1.2.2); nil, with the step put back, until it is there.
+    private func takeConnect(for step: ScriptedPeer.Step) -> UInt8? {
+        var length = 0
+        var position = 1
+        while position < 5, position < unread.count {
+            length |= Int(unread[position] & 0x7F) << (7 * (position - 1))
+            position += 1
+            if unread[position - 1] & 0x80 != 0 { continue }
+            guard let packet = take(position + length, for: step) else { return nil }
+            return packet.count > position + 6 ? packet[position + 6] : 0
+        }
+        script = [step] + script
+        return nil
     }
 
     /// The script goes on when this has been written.

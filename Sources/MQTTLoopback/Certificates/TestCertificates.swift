@@ -74,26 +74,41 @@ public struct TestCertificates: Sendable {
     ///
     /// - Throws: `CertificateError` if a file can't be written.
     public func write(to directory: String) throws -> Files {
-        func identity(_ identity: CertificateIdentity, _ name: String) throws -> IdentityFiles {
-            IdentityFiles(
-                certificate: try write(identity.certificate, to: "\(directory)/\(name).crt", mode: 0o644),
-                key: try write(identity.key, to: "\(directory)/\(name).key", mode: 0o600))
-        }
         return Files(
-            authority: try write(authority.certificate, to: "\(directory)/ca.crt", mode: 0o644),
-            wrongAuthority: try write(
+            authority: try PEMFile.write(authority.certificate, to: "\(directory)/ca.crt", mode: 0o644),
+            wrongAuthority: try PEMFile.write(
                 wrongAuthority.certificate, to: "\(directory)/wrong-ca.crt", mode: 0o644),
-            server: try identity(server, "server"),
-            expiredServer: try identity(expiredServer, "expired-server"),
-            notYetValidServer: try identity(notYetValidServer, "not-yet-valid-server"),
-            wrongNameServer: try identity(wrongNameServer, "wrong-name-server"),
-            untrustedServer: try identity(untrustedServer, "untrusted-server"),
-            client: try identity(client, "client"),
-            untrustedClient: try identity(untrustedClient, "untrusted-client"))
+            server: try server.write(to: directory, named: "server"),
+            expiredServer: try expiredServer.write(to: directory, named: "expired-server"),
+            notYetValidServer: try notYetValidServer.write(to: directory, named: "not-yet-valid-server"),
+            wrongNameServer: try wrongNameServer.write(to: directory, named: "wrong-name-server"),
+            untrustedServer: try untrustedServer.write(to: directory, named: "untrusted-server"),
+            client: try client.write(to: directory, named: "client"),
+            untrustedClient: try untrustedClient.write(to: directory, named: "untrusted-client"))
     }
+}
 
-    private func write(_ pem: String, to path: String, mode: mode_t) throws -> String {
-        // A new file each time: neither a link nor the looser mode of an older file is taken over.
+/// A certificate with its private key, both as PEM text.
+public struct CertificateIdentity: Sendable, Hashable {
+    public let certificate: String
+    public let key: String
+}
+
+extension CertificateIdentity {
+    /// Writes both into an existing directory; the key is readable by the owner only.
+    ///
+    /// - Throws: `CertificateError` if a file can't be written.
+    func write(to directory: String, named name: String) throws -> TestCertificates.IdentityFiles {
+        TestCertificates.IdentityFiles(
+            certificate: try PEMFile.write(certificate, to: "\(directory)/\(name).crt", mode: 0o644),
+            key: try PEMFile.write(key, to: "\(directory)/\(name).key", mode: 0o600))
+    }
+}
+
+/// A new file each time: neither a link nor the looser mode of an older file is taken over.
+enum PEMFile {
+    /// - Throws: `CertificateError` if the file can't be written.
+    static func write(_ pem: String, to path: String, mode: mode_t) throws -> String {
         unlink(path)
         let file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
         guard file >= 0 else { throw CertificateError("can't create \(path)", errno: errno) }
@@ -107,12 +122,6 @@ public struct TestCertificates: Sendable {
         }
         return path
     }
-}
-
-/// A certificate with its private key, both as PEM text.
-public struct CertificateIdentity: Sendable, Hashable {
-    public let certificate: String
-    public let key: String
 }
 
 /// Printing, debugging and dumping leave the key out.

@@ -48,9 +48,11 @@ package final class TLSContext: @unchecked Sendable {
     }
 
     /// For a server: PEM files; `clientCAFile` makes a client certificate mandatory.
+    ///
+    /// - Parameter selectsProtocol: by ALPN, where the client offers one that is spoken here.
     package convenience init(
         serverCertificateFile: String, privateKeyFile: String, clientCAFile: String? = nil,
-        maximumVersion: TLSOptions.Version? = nil
+        maximumVersion: TLSOptions.Version? = nil, selectsProtocol: Bool = true
     ) throws(TransportError) {
         try self.init(role: .server, verification: ChainVerification(isFull: false, pins: []))
         traversal_ctx_set_min_version(pointer, TLS1_2_VERSION)
@@ -64,7 +66,7 @@ package final class TLSContext: @unchecked Sendable {
             try load(.file(clientCAFile))
             SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
         }
-        SSL_CTX_set_alpn_select_cb(pointer, serverProtocolCallback, nil)
+        if selectsProtocol { SSL_CTX_set_alpn_select_cb(pointer, serverProtocolCallback, nil) }
         // Without it OpenSSL resumes nothing where clients have certificates.
         let name = Array("MQTTTransport".utf8)
         SSL_CTX_set_session_id_context(pointer, name, UInt32(name.count))
