@@ -48,7 +48,7 @@ let package = Package(
             "MQTTLoopback",
             ["MQTTTransport", "MQTTCore", "WebSocketCore", "CTraversalOpenSSL", "CTraversalShims"]),
 
-        program("wsprobe", ["MQTTProbe", "MQTTTraversal"]),
+        program("wsprobe", ["MQTTProbe", "MQTTLoopback", "MQTTTraversal"]),
         module("MQTTExampleSupport", ["MQTTTraversal"], path: "Examples/Support"),
         program("mqtt-sensor", ["MQTTTraversal", "MQTTExampleSupport"], path: "Examples/Sensor"),
         program("mqtt-fan", ["MQTTTraversal", "MQTTExampleSupport"], path: "Examples/Fan"),

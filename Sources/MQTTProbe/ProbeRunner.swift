@@ -1,13 +1,18 @@
 internal import Glibc
 internal import MQTTCore
-internal import MQTTTransport
+package import MQTTTransport
 package import MQTTTraversal
 
 /// Carries a plan out through the client's own stages: nothing is tried here that a program would do differently.
 package struct ProbeRunner: Sendable {
     private let plan: ProbePlan
+    private let resolver: Resolver
 
-    package init(_ plan: ProbePlan) { self.plan = plan }
+    /// - Parameter resolver: looks up all names.
+    package init(_ plan: ProbePlan, resolver: Resolver = .system) {
+        self.plan = plan
+        self.resolver = resolver
+    }
 
     /// Tries all ways, in parallel unless the plan says otherwise, each up to CONNACK and a clean DISCONNECT.
     ///
@@ -49,7 +54,7 @@ package struct ProbeRunner: Sendable {
         if attempt.skipReason != nil { return StageRecord().attempt(attempt, .skipped) }
         let record = Lock(StageRecord())
         // Nothing of a probe is to stay behind on the broker: no will, no session.
-        let configuration = ClientConfiguration(
+        var configuration = ClientConfiguration(
             version: .init(plan.version), clientID: attempt.clientID, cleanStart: true, sessionExpiry: .zero,
             reconnect: .never,
             log: { _, event in
@@ -63,6 +68,7 @@ package struct ProbeRunner: Sendable {
                     break
                 }
             })
+        configuration.resolver = resolver
         let client = MQTTClient(profile: attempt.profile, configuration: configuration)
         let limit = plan.timeout * Route(attempt.profile).stages.count
         let end = await Self.connect(client, within: limit)

@@ -6,6 +6,8 @@ package struct Arguments: Sendable, Hashable {
     package enum Command: Sendable, Hashable {
         case help
         case probe
+        /// In the simulated network of this name, or a list of them.
+        case demo(String)
     }
 
     package enum PasswordSource: Sendable, Hashable {
@@ -54,6 +56,7 @@ package struct Arguments: Sendable, Hashable {
                 return
             case "--": onlyHosts = true
             case "--json": isJSON = true
+            case "--demo": command = .demo(try value())
             case "--v3": options.version = .v3_1_1
             case "--ca": authorityFile = try value()
             case "--client-id": options.clientID = try value()
@@ -67,6 +70,10 @@ package struct Arguments: Sendable, Hashable {
             if attached != nil, ["--json", "--v3", "--"].contains(name) {
                 throw UsageError("\(name) takes no value")
             }
+        }
+        if case .demo = command {
+            guard hosts.isEmpty else { throw UsageError("--demo has a broker of its own: give no host") }
+            return
         }
         guard let host = hosts.first else { throw UsageError("the host is missing") }
         guard hosts.count == 1 else {
@@ -154,6 +161,8 @@ package struct Arguments: Sendable, Hashable {
           --port ROUTE=PORT     another port, such as --port tls=9883; may be repeated
           --timeout SECONDS     for each stage of each attempt; 0.1 to 300, 5 by default
           --v3                  speak MQTT 3.1.1 instead of 5.0
+          --demo NETWORK        probe a simulated network on this machine, such as
+                                hotel, corporate or 443-only; --demo list lists them
           --json                print one JSON object, schema wsprobe/1, and no text
           -h, --help            print this
 

@@ -1,6 +1,7 @@
 internal import Dispatch
 internal import Glibc
 internal import MQTTProbe
+internal import MQTTTransport
 internal import MQTTTraversal
 
 /// `wsprobe`: reads its arguments, runs a probe, prints its report.
@@ -24,12 +25,22 @@ enum WSProbe {
         case .help:
             write(Arguments.help)
             return 0
-        case .probe: return try await probe(arguments)
+        case .probe: return try await probe(arguments, arguments.options)
+        case .demo("list"):
+            write(Demo.list)
+            return 0
+        case .demo(let name):
+            let demo = try await Demo(network: name)
+            let status = try await probe(arguments, demo.options(arguments.options), in: demo)
+            await demo.stop()
+            return status
         }
     }
 
-    private static func probe(_ arguments: Arguments) async throws(UsageError) -> Int32 {
-        var options = arguments.options
+    private static func probe(
+        _ arguments: Arguments, _ given: ProbeOptions, in demo: Demo? = nil
+    ) async throws(UsageError) -> Int32 {
+        var options = given
         if let file = arguments.authorityFile { options.trust = .file(file) }
         if options.userName != nil { options.password = try password(arguments.passwordSource) }
         switch arguments.proxySource {
@@ -44,7 +55,7 @@ enum WSProbe {
         } catch {
             throw UsageError(error.description)
         }
-        let runner = ProbeRunner(plan)
+        let runner = ProbeRunner(plan, resolver: demo?.resolver ?? .system)
         if let problem = runner.trustProblem() {
             throw UsageError("--ca \(arguments.authorityFile ?? ""): \(problem.evidence)")
         }
@@ -68,7 +79,7 @@ enum WSProbe {
             write(json)
         } else {
             let text = TextReport(
-                report, authorityFile: arguments.authorityFile, isColoured: isColoured)
+                report, authorityFile: demo?.authorityFile ?? arguments.authorityFile, isColoured: isColoured)
             write(text.text)
         }
         return isInterrupted ? 128 + SIGINT : status(report.diagnosis.verdict)

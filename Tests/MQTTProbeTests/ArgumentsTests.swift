@@ -93,3 +93,11 @@ struct ArgumentsTests {
         }
     }
 }
+
+struct DemoArgumentsTests {
+    @Test func `a demo brings its own host`() throws {
+        #expect(try Arguments(["--demo", "hotel"]).command == .demo("hotel"))
+        #expect(throws: UsageError.self) { try Arguments(["--demo", "hotel", "broker.example.com"]) }
+        #expect(throws: UsageError.self) { try Arguments(["--demo"]) }
+    }
+}

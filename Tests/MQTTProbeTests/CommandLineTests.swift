@@ -53,6 +53,21 @@ struct CommandLineTests {
         return try routes.flatMap { ["--port", "\($0.0)=\(try #require(broker.ports[$0.1]))"] }
     }
 
+    @Test func a_demo_probes_a_simulated_network() async throws {
+        let ended = try await Self.run(["--demo", "443-only", "--timeout", "1"])
+        #expect(ended.status == 1)
+        #expect(ended.output.contains("TLS 8883, WSS 8084 /mqtt, TCP 1883: tcp.timeout"))
+        #expect(ended.output.contains("Use: wss://broker.test:443/mqtt"))
+        let list = try await Self.run(["--demo", "list"])
+        #expect(list.status == 0)
+        #expect(
+            list.output.split(separator: "\n").map { $0.prefix { $0 != " " } }
+                == HostileNetwork.catalogue.map { $0.name[...] })
+        let unknown = try await Self.run(["--demo", "elsewhere"])
+        #expect(unknown.status == 64)
+        #expect(unknown.errors.contains("there is no network elsewhere"))
+    }
+
     @Test func a_proxy_that_is_not_there_is_not_the_brokers_fault() async throws {
         let broker = try await LoopbackBroker.start()
         await broker.stop()
