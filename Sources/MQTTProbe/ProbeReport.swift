@@ -18,6 +18,8 @@ package struct ProbeReport: Sendable, Hashable, Codable {
     /// Best route first.
     package let attempts: [Attempt]
     package let diagnosis: Diagnosis
+    /// Of the recommended way, where any were asked for and there is one.
+    package var measurements: Measurements?
 
     package init(
         host: String, mqtt: String, startedAt: String, timeoutMilliseconds: Double, attempts: [Attempt]

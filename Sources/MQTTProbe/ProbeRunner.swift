@@ -37,6 +37,24 @@ package struct ProbeRunner: Sendable {
             attempts: plan.attempts.indices.compactMap { attempts[$0] })
     }
 
+    /// Measures the recommended way; the report stays as it is where there is none.
+    ///
+    /// - Parameter progress: hears what is being measured, in a few words.
+    package func measure(
+        _ options: MeasurementOptions, after report: ProbeReport,
+        progress: @Sendable (String) -> Void = { _ in }
+    ) async -> ProbeReport {
+        guard !options.isEmpty, let best = report.diagnosis.recommendation,
+            let attempt = plan.attempts.first(where: { $0.profile.description == best.url })
+        else { return report }
+        let way = MeasuredWay(
+            attempt: best.route.rawValue, profile: attempt.profile, version: plan.version,
+            clientID: plan.isSequential ? attempt.clientID : nil, timeout: plan.timeout, resolver: resolver)
+        var report = report
+        report.measurements = await MeasurementRunner(way).run(options, progress: progress)
+        return report
+    }
+
     /// What is wrong with the CA file, if anything: no way can be tried with a bad one.
     package func trustProblem() -> MQTTError? {
         for tls in plan.attempts.compactMap(\.profile.tls) {

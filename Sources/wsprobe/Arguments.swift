@@ -1,5 +1,6 @@
 package import MQTTProbe
-package import MQTTTraversal
+package import MQTTTransport
+internal import MQTTTraversal
 
 /// The command line, read.
 package struct Arguments: Sendable, Hashable {
@@ -21,6 +22,9 @@ package struct Arguments: Sendable, Hashable {
     package var authorityFile: String?
     package var passwordSource = PasswordSource.environment
     package var proxySource = ProxySource.none
+    package var measurements = MeasurementOptions()
+    /// Asked for all names instead of the system.
+    package var nameServer: SocketAddress?
 
     package enum ProxySource: Sendable, Hashable {
         case none
@@ -58,6 +62,15 @@ package struct Arguments: Sendable, Hashable {
             case "--json": isJSON = true
             case "--demo": command = .demo(try value())
             case "--v3": options.version = .v3_1_1
+            case "--resolver": nameServer = try Self.nameServer(try value())
+            case "--echo": measurements.echo = true
+            case "--size": measurements.size = true
+            case "--throughput": measurements.throughput = true
+            case "--repeat": measurements.repetitions = try Self.number(name, try value(), in: 2...1000)
+            case "--watch":
+                measurements.watch = .seconds(try Self.number(name, try value(), in: 1...86_400))
+            case "--idle":
+                measurements.idle = .seconds(try Self.number(name, try value(), in: 10...86_400))
             case "--ca": authorityFile = try value()
             case "--client-id": options.clientID = try value()
             case "--username": options.userName = try value()
@@ -67,7 +80,7 @@ package struct Arguments: Sendable, Hashable {
             case "--port": try Self.setPort(try value(), in: &options.ports)
             default: throw UsageError("unknown option \(name)")
             }
-            if attached != nil, ["--json", "--v3", "--"].contains(name) {
+            if attached != nil, ["--json", "--v3", "--", "--echo", "--size", "--throughput"].contains(name) {
                 throw UsageError("\(name) takes no value")
             }
         }
@@ -111,6 +124,27 @@ package struct Arguments: Sendable, Hashable {
         return .fixed(proxy)
     }
 
+    /// An address, with or without a port: a name would have to be looked up first.
+    private static func nameServer(_ text: String) throws(UsageError) -> SocketAddress {
+        if let address = SocketAddress(literal: text, port: 53) { return address }
+        if let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]), port > 0
+        {
+            var host = text[..<colon]
+            if host.hasPrefix("["), host.hasSuffix("]") { host = host.dropFirst().dropLast() }
+            if let address = SocketAddress(literal: String(host), port: port) { return address }
+        }
+        throw UsageError("--resolver takes the address of a name server, such as 9.9.9.9 or [2620:fe::fe]:53")
+    }
+
+    private static func number(
+        _ name: String, _ text: String, in range: ClosedRange<Int>
+    ) throws(UsageError) -> Int {
+        guard let number = Int(text), range.contains(number) else {
+            throw UsageError("\(name) takes \(range.lowerBound) to \(range.upperBound), not \(text)")
+        }
+        return number
+    }
+
     private static func timeout(_ text: String) throws(UsageError) -> Duration {
         guard let seconds = Double(text), seconds >= 0.1, seconds <= 300 else {
             throw UsageError("--timeout takes 0.1 to 300 seconds, not \(text)")
@@ -142,7 +176,8 @@ package struct Arguments: Sendable, Hashable {
           tcp      MQTT in plaintext, port 1883; never sees a password
 
         Each goes as far as the broker's answer to CONNECT and then disconnects. It
-        publishes nothing, leaves no session and no will.
+        publishes nothing unless a measurement is asked for, and leaves no session and
+        no will.
 
         Options:
           --ca FILE             trust the CAs in this PEM file, and no others
@@ -161,6 +196,18 @@ package struct Arguments: Sendable, Hashable {
           --port ROUTE=PORT     another port, such as --port tls=9883; may be repeated
           --timeout SECONDS     for each stage of each attempt; 0.1 to 300, 5 by default
           --v3                  speak MQTT 3.1.1 instead of 5.0
+          --resolver ADDRESS    look names up at this name server, port 53 or as given,
+                                and say what it answered
+
+        Measured on the way to use, over connections of their own:
+          --echo                send a message to a random topic, wsprobe/…, and back
+          --size                find the largest message that comes back, up to 4 MiB
+          --throughput          bytes per second there and back, for 2 s each
+          --repeat N            connect N times: loss, latencies
+          --watch SECONDS       an echo a second: loss, latencies, outages
+          --idle SECONDS        find how long a silent connection lives, within this
+                                time, and how it dies
+
           --demo NETWORK        probe a simulated network on this machine, such as
                                 hotel, corporate or 443-only; --demo list lists them
           --json                print one JSON object, schema wsprobe/1, and no text

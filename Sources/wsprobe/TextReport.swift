@@ -45,6 +45,13 @@ package struct TextReport {
             lines.append("")
             lines += Self.wrapped(sentence.printable, indent: 0)
         }
+        if let measurements = report.measurements {
+            lines +=
+                [""]
+                + MeasurementText(measurements).lines.flatMap {
+                    Self.wrapped($0.printable, indent: 0, hanging: 2)
+                }
+        }
         lines.append("")
         lines += recommendation
         return lines.joined(separator: "\n") + "\n"

@@ -55,7 +55,8 @@ enum WSProbe {
         } catch {
             throw UsageError(error.description)
         }
-        let runner = ProbeRunner(plan, resolver: demo?.resolver ?? .system)
+        let runner = ProbeRunner(
+            plan, resolver: demo?.resolver ?? arguments.nameServer.map { .asking($0) } ?? .system)
         if let problem = runner.trustProblem() {
             throw UsageError("--ca \(arguments.authorityFile ?? ""): \(problem.evidence)")
         }
@@ -63,7 +64,12 @@ enum WSProbe {
             let ways = plan.attempts.count { $0.skipReason == nil }
             say("Trying \(ways) ways to \(plan.host); Ctrl-C for what is known so far.\n")
         }
-        let probing = Task { await runner.run() }
+        let hasTerminal = isatty(STDERR_FILENO) == 1
+        let probing = Task {
+            await runner.measure(arguments.measurements, after: await runner.run()) { text in
+                if hasTerminal { say("Measuring: \(text).\n") }
+            }
+        }
         let interrupt = onInterrupt { probing.cancel() }
         let report = await probing.value
         let isInterrupted = probing.isCancelled

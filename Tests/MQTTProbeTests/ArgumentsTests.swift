@@ -101,3 +101,34 @@ struct DemoArgumentsTests {
         #expect(throws: UsageError.self) { try Arguments(["--demo"]) }
     }
 }
+
+struct MeasurementArgumentsTests {
+    @Test func `measurements are asked for one by one`() throws {
+        let words = "--echo --size --throughput --repeat 5 --watch 60 --idle 120 h"
+        let arguments = try Arguments(words.split(separator: " ").map(String.init))
+        var options = MeasurementOptions()
+        options.echo = true
+        options.size = true
+        options.throughput = true
+        options.repetitions = 5
+        options.watch = .seconds(60)
+        options.idle = .seconds(120)
+        #expect(arguments.measurements == options)
+        #expect(try Arguments(["h"]).measurements.isEmpty)
+    }
+
+    @Test(arguments: [
+        "--repeat=1", "--repeat=x", "--watch=0", "--idle=9", "--idle", "--echo=1", "--resolver=name",
+    ])
+    func `a value out of range is refused in words`(_ word: String) {
+        #expect(throws: UsageError.self) { try Arguments(["h", word]) }
+    }
+
+    @Test(arguments: [
+        ("9.9.9.9", "9.9.9.9:53"), ("127.0.0.1:5353", "127.0.0.1:5353"), ("2620:fe::fe", "[2620:fe::fe]:53"),
+        ("[2620:fe::fe]:54", "[2620:fe::fe]:54"),
+    ])
+    func `a name server is an address`(_ text: String, _ address: String) throws {
+        #expect(try Arguments(["--resolver", text, "h"]).nameServer?.description == address)
+    }
+}

@@ -205,7 +205,8 @@ struct MeasurementTests {
         let results = try await measure(broker, timeout: .seconds(1)) { $0.idle = .seconds(4) }
         await broker.stop()
         let idle = try #require(results.idle)
-        #expect(idle.survivedSeconds > 1.5)
+        // Of 2 s, less what the connections took.
+        #expect(idle.survivedSeconds > 0.5)
         #expect(idle.diedSeconds == nil)
         #expect(idle.failure == nil)
         #expect(idle.isControlAlive == true)
@@ -232,6 +233,6 @@ struct MeasurementTests {
         await broker.stop()
         #expect(counters.received(.connect) == 1)
         #expect(results.idle?.isControlAlive == nil)
-        #expect(try #require(results.idle?.survivedSeconds) > 1.5)
+        #expect(try #require(results.idle?.survivedSeconds) > 0.5)
     }
 }
