@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint obligations format sample autobahn autobahn-quick interop traversal soak crashes docs
+.PHONY: help demo test lint obligations format sample autobahn autobahn-quick interop traversal soak crashes docs cycles
 
 build_packages := libssl-dev zlib1g-dev pkg-config
 broker_packages := mosquitto mosquitto-clients
@@ -96,6 +96,12 @@ crashes: ## Kill a client with a session store 500 times and see that nothing is
 	@.ci/install $(build_packages)
 	swift build --build-tests $(strict)
 	MQTT_CRASHES=500 swift test --skip-build $(strict) --filter '^DurabilityTests\.'
+
+cycles: ## Connect and disconnect CYCLES=10000 times, feed a sleeping consumer, and see that nothing grows: 3 minutes
+	@.ci/check-swift
+	@.ci/install $(build_packages)
+	swift build --build-tests $(strict)
+	MQTT_CYCLES=$(or $(CYCLES),10000) swift test --skip-build $(strict) --filter '^MQTTLoopbackTests\.CycleTests'
 
 docs: ## Build the documentation of the libraries; a warning fails
 	swift package dump-symbol-graph --minimum-access-level public >/dev/null
