@@ -107,6 +107,22 @@ import Testing
         #expect(try open("a").session.storedChanges == [queued(1)])
     }
 
+    @Test func a_client_that_is_started_often_lets_go_of_what_is_of_no_use() throws {
+        var largest = 0
+        for round in 0..<200 {
+            let stamp = UInt64(round + 1)
+            let files = try open(threshold: 4096)
+            try files.append([queued(stamp, 100), .dequeued(stamp: stamp)])
+            let sizes = place.names.map { name in
+                var status = stat()
+                return stat("\(place.path)/\(name)", &status) == 0 ? Int(status.st_size) : 0
+            }
+            largest = max(largest, sizes.reduce(0, +))
+        }
+        #expect(largest < 2 * 4096)
+        #expect(try stored().isEmpty)
+    }
+
     @Test func what_is_of_no_use_any_more_is_let_go_of() throws {
         do {
             let files = try open(threshold: 10_000)

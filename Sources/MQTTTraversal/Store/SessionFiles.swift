@@ -23,7 +23,7 @@ final class SessionFiles {
     private var segment: Int32 = -1
     private var number: UInt64 = 0
     private var size = 0
-    /// How long the segment was when it was new.
+    /// How long the segment was when it was new; 0 for one of an earlier process.
     private var baseSize = 0
     private var lastSync = ContinuousClock.now
     private var hasUnsynced = false
@@ -137,7 +137,9 @@ final class SessionFiles {
         segment = Glibc.open(name(last), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW)
         guard segment >= 0 else { throw Self.problem("can't be opened", name(last)) }
         size = bytes.count
-        baseSize = bytes.count
+        // How much of it is in use isn't known: it is looked at as soon as it is large, or a client that is started
+        // often would never let go of anything.
+        baseSize = 0
         // The process that wrote it may not have got that far.
         hasUnsynced = true
         try sync()
