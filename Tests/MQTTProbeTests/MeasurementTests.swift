@@ -235,4 +235,24 @@ struct MeasurementTests {
         #expect(results.idle?.isControlAlive == nil)
         #expect(try #require(results.idle?.survivedSeconds) > 0.5)
     }
+
+    /// It answers CONNECT, and nothing after it.
+    @Test func a_server_that_falls_silent_ends_each_measurement() async throws {
+        let loop = try EventLoop()
+        let peer = try ScriptedPeer(
+            on: loop, scripts: [[.expectCount(10), .send([0x20, 3, 0, 0, 0]), .hold]])
+        var options = MeasurementOptions()
+        options.echo = true
+        options.throughput = true
+        options.size = true
+        let way = MeasuredWay(
+            attempt: "way", profile: try .tcp(host: "127.0.0.1", port: Int(peer.port)), version: .v5,
+            timeout: .milliseconds(300))
+        let results = await MeasurementRunner(way).run(options)
+        peer.stop()
+        loop.stopAndJoin()
+        #expect(results.echo?.failure?.code == .mqttNoEcho)
+        #expect(results.size?.failure?.code == .mqttNoEcho)
+        #expect(results.throughput?.failure?.code == .mqttNoEcho && results.throughput?.up == nil)
+    }
 }

@@ -80,11 +80,45 @@ final class MeasuredConnection: Sendable {
     }
 
     func subscribe(_ qos: QoS = .atLeastOnce) async throws(MeasurementFailure) -> Subscription {
+        let subscription: Subscription?
         do {
-            return try await client.subscribe(to: topic, qos: qos)
+            subscription = try await Self.result(within: timeout) { [client, topic] in
+                try await client.subscribe(to: topic, qos: qos)
+            }
+            try Task.checkCancellation()
         } catch {
             throw MeasurementFailure(error)
         }
+        if let subscription { return subscription }
+        throw MeasurementFailure(silence("SUBSCRIBE", timeout))
+    }
+
+    /// Runs what waits for the server's answers. Where they don't come the connection is ended, which ends the waiting;
+    /// so it is where the task is cancelled.
+    func bounded<Value>(
+        by limit: Duration, _ what: String, _ body: () async throws -> Value
+    ) async throws(MeasurementFailure) -> Value {
+        let start = ContinuousClock.now
+        let watchdog = Task { [client] in
+            try await Task.sleep(for: limit)
+            await client.disconnect()
+        }
+        defer { watchdog.cancel() }
+        do {
+            return try await withTaskCancellationHandler {
+                try await body()
+            } onCancel: {
+                abandon()
+            }
+        } catch {
+            if Task.isCancelled { throw MeasurementFailure(CancellationError()) }
+            if start.duration(to: .now) >= limit { throw MeasurementFailure(silence(what, limit)) }
+            throw MeasurementFailure(error)
+        }
+    }
+
+    private func silence(_ what: String, _ limit: Duration) -> Measurements.Failure {
+        Measurements.Failure(code: .mqttNoEcho, evidence: "no answer to \(what) within \(limit)")
     }
 
     /// Publishes a message of so many bytes and waits for it to come back.
@@ -96,10 +130,10 @@ final class MeasuredConnection: Sendable {
         let payload = Self.payload(number, size: size)
         let start = ContinuousClock.now
         do {
-            let receipt = try client.enqueue(payload, to: topic, qos: qos, whileConnected: true)
             // A slow line takes its time for much, and so does the way back.
             let limit = timeout + .milliseconds(size / 16)
-            let echo = try await Self.result(within: limit) {
+            let echo = try await Self.result(within: limit) { [client, topic] in
+                try await client.publish(payload, to: topic, qos: qos, whileConnected: true)
                 for try await message in subscription where message.payload == payload {
                     return start.duration(to: .now)
                 }
@@ -107,15 +141,17 @@ final class MeasuredConnection: Sendable {
             }
             if let echo { return echo }
             try Task.checkCancellation()
-            // The server's refusal is the reason, where there was one.
-            let outcome = try await Self.result(within: .milliseconds(100)) { try await receipt.outcome }
             throw MeasurementFailure(
                 Measurements.Failure(
                     code: .mqttNoEcho,
-                    evidence: "a message of \(size) bytes to \(topic) didn't come back within \(limit)"
-                        + (outcome == nil ? ", and wasn't acknowledged" : "; the server had acknowledged it"))
-            )
+                    evidence: "a message of \(size) bytes to \(topic) didn't come back within \(limit)"))
         } catch {
+            // Why the connection has ended says more than that there is none.
+            if (error as? MQTTError)?.code == .clientNotConnected,
+                let end = await end(within: .milliseconds(100))
+            {
+                throw MeasurementFailure(end)
+            }
             throw MeasurementFailure(error)
         }
     }

@@ -115,8 +115,11 @@ struct ThroughputMeasurement {
         let connection = MeasuredConnection(way)
         do throws(MeasurementFailure) {
             _ = try await connection.connect()
-            result.up = try await up(connection)
-            result.down = try await down(connection)
+            let limit = Self.duration + way.timeout
+            result.up = try await connection.bounded(by: limit, "PUBLISH") { try await up(connection) }
+            result.down = try await connection.bounded(by: limit + way.timeout, "PUBLISH") {
+                try await down(connection)
+            }
         } catch {
             if error.isCancelled, result.up == nil { return nil }
             if !error.isCancelled { result.failure = error.failure }
@@ -126,7 +129,7 @@ struct ThroughputMeasurement {
     }
 
     /// Nobody subscribes yet: only acknowledgements come back.
-    private func up(_ connection: MeasuredConnection) async throws(MeasurementFailure) -> Double {
+    private func up(_ connection: MeasuredConnection) async throws -> Double {
         let payload = MeasuredConnection.payload(0, size: Self.messageSize)
         let start = ContinuousClock.now
         var receipts: [PublishReceipt] = []
@@ -149,7 +152,7 @@ struct ThroughputMeasurement {
         }
     }
 
-    private func down(_ connection: MeasuredConnection) async throws(MeasurementFailure) -> Double {
+    private func down(_ connection: MeasuredConnection) async throws -> Double {
         let subscription = try await connection.subscribe()
         do {
             let payload = MeasuredConnection.payload(0, size: Self.messageSize)
